@@ -1,12 +1,10 @@
-"""Every Kafka wire message, in every version, from one declaration each.
+"""Kafka's wire protocol: every message in every version, from one declaration each.
 
-``decode_request`` and ``decode_response`` read frames (without the length prefix), ``encode_request`` and
-``encode_response`` write them; ``decode`` and ``encode`` do bodies alone. ``APIS[key]`` has the message classes.
+``decode_request`` and ``decode_response`` decode frames (without the length prefix), ``encode_request`` and
+``encode_response`` encode them; ``decode`` and ``encode`` handle bodies alone. ``APIS[key]`` has the message classes.
 """
 
-TYPE_CHECKING = (
-    False  # type checkers take it for true, as that of typing, which takes longer to import than all of this
-)
+TYPE_CHECKING = False  # type checkers take it as true; importing typing would take longer than this whole module
 if TYPE_CHECKING:
     from kwire.codec import decode, encode, struct
     from kwire.connection import ClientSide, ServerSide
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from kwire.layout import resolve
     from kwire.messages import APIS
     from kwire.schema import unknown_tags
-else:  # loaded when asked for: who wants one name does not wait for construct, compression and every message
+else:  # loaded on first access: importing one name does not load construct, compression and every message
     _HOMES = {
         "codec": ("decode", "encode", "struct"),
         "connection": ("ClientSide", "ServerSide"),
@@ -71,8 +69,8 @@ else:  # loaded when asked for: who wants one name does not wait for construct, 
 
         if name not in _HOME_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found = globals()[name] = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-        return found
+        value = globals()[name] = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+        return value
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__})

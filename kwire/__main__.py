@@ -4,7 +4,7 @@ from kwire.process import run
 
 
 def main() -> None:
-    """Raises: SystemExit."""
+    """Run the ``kwire`` command. Raises: SystemExit."""
     run("kwire.cli")
 
 

@@ -1,4 +1,4 @@
-"""Kafka's API keys: the number and the name of each API.
+"""Kafka's API keys: number and name of each API.
 
 Source: org.apache.kafka.common.protocol.ApiKeys of 4.2.0.
 """
@@ -7,9 +7,9 @@ from enum import IntEnum
 
 
 class ApiKey(IntEnum):
-    """The key of an API, equal to the number in the header of a request.
+    """The key of an API, equal to the number in the request header.
 
-    The name in lower case is the name of the module in kwire.messages that declares the API.
+    Its name in lower case is the name of the module in kwire.messages that declares the API.
     """
 
     PRODUCE = 0

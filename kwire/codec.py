@@ -1,7 +1,8 @@
-"""Messages to bytes and back, without headers.
+"""Encoding and decoding of message bodies, without headers.
 
-Versions stop here: above, one object stands for all versions of a message. The compiled engine decides; what it refuses
-the reference engine refuses too, and says why and where.
+Callers use one class for all versions of a message; the version is an argument of the functions here. The compiled
+engine decides whether data is valid. When it refuses, the reference engine runs on the same input and raises the error
+with field and offset.
 """
 
 from __future__ import annotations
@@ -22,19 +23,23 @@ ENGINES: tuple[Engine, ...] = ("compiled", "reference")
 
 
 def decode(message: type[M], data: Data, version: int, *, engine: Engine = "compiled", strict: bool = False) -> M:
-    """The message in ``data``. Bytes behind it are ignored, as Kafka does, unless ``strict``.
+    """Decode a message. Trailing bytes are ignored, as Kafka does, unless ``strict``.
 
-    ``strict`` accepts only what ``encode`` would write: no bytes behind the message, null as -1, the shortest varints,
-    tags in ascending order and none twice, no tagged field at its default, booleans 0 or 1.
+    Args:
+        message: class of the message, such as ``JoinGroupRequest``.
+        strict: accept only the encoding that ``encode`` writes: no trailing bytes, null as -1, shortest varints, tags
+            in ascending order without duplicates, no tagged field at its default, booleans 0 or 1.
 
-    Raises: DecodeError with path and byte offset (of a message above ``limits.MAX_EXPLAINED`` without a path, and with
-    the offset up to which it could be read); SchemaError for a version that the message does not have.
+    Raises:
+        DecodeError: with path and byte offset; above ``limits.MAX_EXPLAINED`` bytes without a path, and with the offset
+            up to which the message could be read.
+        SchemaError: the message does not have this version.
     """
     if engine == "compiled" and data.__class__ is bytes and len(data) <= UNWEIGHED and not strict:
         try:
             return readers[message][version](data, 0)[0]  # type: ignore[no-any-return]
         except REFUSALS:
-            pass  # a reader not made yet, text that is not UTF-8, or bytes to be refused: the long way tells them apart
+            pass  # no reader compiled yet, text that is not UTF-8, or invalid bytes: decode_at distinguishes them
     value, end = decode_at(message, data, 0, version, engine=engine)
     if strict:
         check_strict(value, data, 0, end, version, engine=engine)
@@ -51,14 +56,19 @@ def decode_at(
     weight: int | None = None,
     explained: int = MAX_EXPLAINED,
 ) -> tuple[M, int]:
-    """The message that begins at ``offset`` of ``data``, and the offset behind it. Offsets in errors count from 0.
+    """Decode the message that begins at ``offset`` of ``data``; return it with the offset of the byte after it.
 
-    ``weight``: what it may become in memory (``limits.weight_limit`` of its size, if not given). ``explained``: size of
-    the largest message that is read again if it is refused, so that the error names the field.
+    Offsets in errors count from the start of ``data``.
+
+    Args:
+        weight: limit of the memory that the decoded message may take, in bytes; ``limits.weight_limit`` of its size if
+            None.
+        explained: size in bytes of the largest refused message that the reference engine decodes again to name the
+            field in the error.
     """
     if not isinstance(data, bytes):
         if not isinstance(data, (bytearray, memoryview)):
-            raise TypeError(f"a message is read from bytes, not from {type(data).__name__}")
+            raise TypeError(f"data must be bytes, bytearray or memoryview, got {type(data).__name__}")
         data = bytes(data)
     if weight is None:
         weight = weight_limit(len(data) - offset)
@@ -75,16 +85,18 @@ def decode_at(
 
 
 def encode(value: object, version: int, *, engine: Engine = "compiled") -> bytes:
-    """The bytes of ``value`` in this version.
+    """Encode a message in this version.
 
-    Raises: EncodeError if the version cannot carry the value; SchemaError if there is no such version.
+    Raises:
+        EncodeError: the version cannot carry the value.
+        SchemaError: the message does not have this version.
     """
     if engine != "compiled":
         return cast("bytes", _other(engine).encode(value, version))
     try:
         return writers[value.__class__][version](value)
     except REFUSALS:
-        pass  # as in decode
+        pass  # no writer compiled yet, rare text, or a value to refuse: compiled.encode distinguishes them
     try:
         return compiled.encode(value, version)
     except REFUSALS as refusal:
@@ -94,40 +106,42 @@ def encode(value: object, version: int, *, engine: Engine = "compiled") -> bytes
 
 
 def encode_in_slices(value: object, version: int, size: int) -> Generator[None, None, bytes]:
-    """A generator that returns the bytes of ``value``, and stops after each ``size`` elements of its arrays.
+    """Encode a message in steps: yield after every ``size`` array elements, return the bytes.
 
-    ``value`` must not change meanwhile. Raises: as ``encode``.
+    The caller must not change ``value`` until the generator ends. Raises: EncodeError, SchemaError.
     """
     try:
         return (yield from compiled.encode_in_slices(value, version, size))
     except REFUSALS:
-        return encode(value, version)  # which writes rare text as well, or explains
+        return encode(value, version)  # which writes text with surrogates too, or raises the error
 
 
 def struct(message: type, version: int) -> Any:
-    """The ``construct.Construct`` of one message version; it parses to, and builds from, the message class."""
+    """Return a ``construct.Construct`` for one message version; it parses to, and builds from, the message class."""
     return _reference().struct(message, version)
 
 
 def check_strict(value: object, data: Data, begin: int, end: int, version: int, *, engine: Engine = "compiled") -> None:
-    """Refuse bytes that are not what ``encode`` writes of the value read from them, or that go on behind it.
+    """Raise DecodeError at the first difference unless ``data[begin:]`` is exactly what ``encode`` writes for
+    ``value``.
 
-    Raises: DecodeError at the first byte that differs.
+    Args:
+        value: the message decoded from ``data[begin:end]``.
     """
     name = schema_of(type(value)).name
-    written = encode(value, version, engine=engine)
-    given = data[begin:end]
-    if written != given:
-        pairs = zip(written, given, strict=False)
-        at = next((n for n, (ours, theirs) in enumerate(pairs) if ours != theirs), min(len(written), len(given)))
-        raise DecodeError("not as Kafka writes it", offset=begin + at, message=name, version=version)
+    expected = encode(value, version, engine=engine)
+    actual = data[begin:end]
+    if expected != actual:
+        pairs = zip(expected, actual, strict=False)
+        at = next((n for n, (one, other) in enumerate(pairs) if one != other), min(len(expected), len(actual)))
+        raise DecodeError("not the canonical encoding", offset=begin + at, message=name, version=version)
     if end != len(data):
-        behind = f"{len(data) - end} bytes behind the message"
-        raise DecodeError(behind, offset=end, message=name, version=version)
+        trailing = f"{len(data) - end} trailing bytes"
+        raise DecodeError(trailing, offset=end, message=name, version=version)
 
 
 def _reference() -> Any:
-    """The reference engine; construct is not loaded before it is needed."""
+    """Return the reference engine; it imports construct, so it is loaded on first use."""
     from kwire.engines import reference
 
     return reference
@@ -135,7 +149,7 @@ def _reference() -> Any:
 
 def _other(engine: str) -> Any:
     if engine != "reference":
-        raise ValueError(f"there is no engine {engine!r}, only {' and '.join(ENGINES)}")
+        raise ValueError(f"unknown engine {engine!r}: use {' or '.join(ENGINES)}")
     return _reference()
 
 

@@ -1,6 +1,6 @@
-"""Python source that is generated: names, lines, functions of structs, and how a source is run.
+"""Generation of Python source: names, lines, functions for structs, and executing the result.
 
-The engines (``engines/``) and the JSON forms (``json/``) generate functions for each version of a message with it.
+The engines (``engines/``) and the JSON forms (``json/``) use it to generate functions for each version of a message.
 """
 
 from __future__ import annotations
@@ -16,14 +16,19 @@ SPACE: Mapping[str, Any] = {"ZERO_UUID": ZERO_UUID}  # names that ``Names.value`
 
 
 class Names:
-    """What stands above the functions of one source: definitions as text, and objects that are handed in."""
+    """The global names of one generated source.
+
+    Attributes:
+        definitions: expressions to assign at the top of the source, by name.
+        objects: objects of this process to pass in, by name.
+    """
 
     def __init__(self) -> None:
         self.definitions: dict[str, str] = {}
         self.objects: dict[str, Any] = {}
 
     def define(self, name: str, expression: str) -> str:
-        """A name for an expression, told apart by a number if the name stands for another one."""
+        """Return a global name for an expression; a number is appended if the name has another meaning already."""
         base, number = name.replace("?", "t"), 1
         name = base
         while self.definitions.get(name, expression) != expression:
@@ -33,7 +38,7 @@ class Names:
         return name
 
     def hand_in(self, name: str, thing: Any) -> str:
-        """A name for an object of this process. It begins with an underscore, as no other name does."""
+        """Return a global name for an object of this process. It begins with an underscore, unlike all other names."""
         base, number = f"_{name}", 1
         name = base
         while self.objects.get(name, thing) is not thing:
@@ -43,11 +48,11 @@ class Names:
         return name
 
     def struct(self, cls: type) -> str:
-        """The name of a struct class."""
+        """Return the global name of a struct class."""
         return self.hand_in("".join(letter if letter.isalnum() else "_" for letter in cls.__qualname__), cls)
 
     def value(self, value: object) -> str:
-        """An immutable value as an expression."""
+        """Return an expression for an immutable value."""
         if value is None or type(value) in (bool, int, str, bytes):
             return repr(value)
         if isinstance(value, UUID) and value.int == 0:
@@ -55,14 +60,14 @@ class Names:
         return self.hand_in(f"default_{type(value).__name__}", value)
 
     def initial(self, field: Field) -> str:
-        """The default of a field as an expression; one that can be changed is made anew."""
+        """Return an expression for the default of a field; a mutable default becomes a new object each time."""
         if not field.is_fresh:
             return self.value(field.initial())
         return "[]" if field.kind == "array" else f"{self.struct(field.struct or object)}()"
 
 
 class Lines:
-    """Lines of one function, indented as they come."""
+    """The lines of one generated function, with the current indentation."""
 
     def __init__(self, head: str) -> None:
         self.lines = [head]
@@ -74,14 +79,14 @@ class Lines:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """What is added inside stands below ``head``."""
+        """Indent the lines added inside the ``with`` block below ``head``."""
         self.add(head)
         self.depth += 1
         yield
         self.depth -= 1
 
     def fresh(self, prefix: str) -> str:
-        """A local name that is not in use yet."""
+        """Return a local name that is not in use yet."""
         number = self._numbers[prefix] = self._numbers.get(prefix, 0) + 1
         return f"{prefix}{number}"
 
@@ -90,21 +95,21 @@ class Lines:
 
 
 def source(title: str, names: Names, functions: Iterable[Lines]) -> str:
-    """A whole source: definitions, then functions."""
+    """Return a complete source: definitions, then functions."""
     parts = [f"# {title}", "\n".join(f"{name} = {expression}" for name, expression in names.definitions.items())]
     parts += map(str, functions)
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def run(source: str, names: Names, space: Mapping[str, Any]) -> dict[str, Any]:
-    """The functions of a source by name, among everything else that it sees. ``space``: what it may use."""
-    seen = {**SPACE, **space, **names.objects}
-    exec(compile(source, source.partition("\n")[0], "exec"), seen)  # noqa: S102 - generated from a checked declaration
-    return seen
+    """Execute a source; return its functions by name, with all other globals. ``space``: globals that it may use."""
+    namespace = {**SPACE, **space, **names.objects}
+    exec(compile(source, source.partition("\n")[0], "exec"), namespace)  # noqa: S102 - generated from a checked declaration
+    return namespace
 
 
 class StructFunctions:
-    """Source with one function for each struct of a message. ``title``: the comment above it."""
+    """A source with one function for each struct of a message. ``title``: the comment at its top."""
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -112,16 +117,16 @@ class StructFunctions:
         self.functions: list[Lines] = []
 
     def begin(self, prefix: str, arguments: str) -> tuple[str, Lines]:
-        """The name and the lines of another function; its name begins with ``prefix``."""
+        """Start another function, whose name begins with ``prefix``; return its name and its lines."""
         name = f"{prefix}_{len(self.functions)}"
         lines = Lines(f"def {name}({arguments}):")
         self.functions.append(lines)
         return name, lines
 
     def is_not_initial(self, name: str, field: Field) -> str:
-        """A condition: the field of this name of ``o`` does not have its default."""
+        """Return a condition: field ``name`` of ``o`` does not have its default."""
         return f"o.{name} != {self.names.hand_in(f'initial_{name}', field.initial())}"
 
     def run(self, name: str, space: Mapping[str, Any]) -> Any:
-        """The function of this name."""
+        """Execute the source and return the function of this name."""
         return run(source(self.title, self.names, self.functions), self.names, space)[name]

@@ -1,7 +1,7 @@
-"""What the commands ``kwire`` and ``mockbroker`` share: verbs that are imported when they run, and how they end.
+"""Shared parts of the commands ``kwire`` and ``mockbroker``: lazily imported subcommands, and exit codes.
 
-Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 the input is bad, 2 wrong usage, 130 interrupted,
-141 nothing reads stdout any more; the last two become signals in ``kwire.process``.
+Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 invalid input or a failed check, 2 wrong usage,
+130 interrupted, 141 stdout was closed by its reader; ``kwire.process`` turns the last two into signals.
 """
 
 from __future__ import annotations
@@ -20,15 +20,18 @@ import click
 from kwire.extras import missing
 from kwire.process import INTERRUPTED, UNREAD, catch_interrupts
 
-MAX_NOTE = 400  # characters of one problem on stderr
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # why a file cannot be written any more
+MAX_NOTE = 400  # characters of one message on stderr
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # errors of a full or failing disk
 
 
 class LazyGroup(click.Group):
-    """Verbs by name; a verb's module is imported only when the verb runs.
+    """A click group that imports a subcommand's module only when it runs.
 
-    ``package``: its modules are named as the verbs, with ``_`` after Python's keywords, and each has a ``command``.
-    ``verbs``: the help of each in one line. ``extras``: of verbs that need more than is always installed.
+    Args:
+        package: the package of the modules; each is hint after its subcommand, with ``_`` after Python keywords, and
+            has a ``command``.
+        verbs: one-line help of each subcommand.
+        extras: the pip extra of subcommands that need one.
     """
 
     def __init__(
@@ -52,7 +55,7 @@ class LazyGroup(click.Group):
             sys.stdout.flush()
         except OSError as error:
             code = code or _unwritten(error)
-            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - takes what remains in the buffers
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for the rest of the buffers at exit
         sys.exit(code)
 
     def make_context(self, *args: Any, **options: Any) -> click.Context:
@@ -73,10 +76,10 @@ class LazyGroup(click.Group):
         try:
             command: click.Command = import_module(f"{self._package}.{name}").command
         except ModuleNotFoundError as error:
-            named = missing(error, self._extras.get(cmd_name, ""))
-            if cmd_name not in self._extras or named is error:
+            hint = missing(error, self._extras.get(cmd_name, ""))
+            if cmd_name not in self._extras or hint is error:
                 raise
-            raise click.ClickException(str(named)) from error
+            raise click.ClickException(str(hint)) from error
         catch_interrupts()
         return command
 
@@ -86,15 +89,17 @@ class LazyGroup(click.Group):
 
 
 def one_line(text: str, most: int = MAX_NOTE) -> str:
-    """Make a text fit for a terminal: one line, nothing unprintable, not endless."""
+    """Return text made safe for a terminal: one line, only printable characters, at most ``most`` of them."""
     shown = text if len(text) <= most else text[:most] + " ..."
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
 
 
 def report_problems(problems: Collection[object], notes: Iterable[str], missing: str | None = None) -> None:
-    """Report on stderr what was passed over or is damaged, and end with 1 if something is damaged or missing.
+    """Write notes and problems to stderr; exit with 1 if there is a problem or nothing to show.
 
-    ``missing``: the reason why there is nothing of what was asked for; None if there is something.
+    Args:
+        notes: remarks that do not change the exit code.
+        missing: why there is no result at all; None if there is one.
     """
     for note in [*notes, *map(str, problems), *([missing] if missing else [])]:
         click.echo(one_line(note), err=True)
@@ -104,7 +109,7 @@ def report_problems(problems: Collection[object], notes: Iterable[str], missing:
 
 @contextmanager
 def _ended_by_signal() -> Iterator[None]:
-    """Exit with INTERRUPTED or UNREAD on Ctrl-C or a broken pipe, also where tasks of trio raised them in a group."""
+    """Exit with INTERRUPTED or UNREAD on Ctrl-C or a broken pipe, also if trio wrapped the exception in a group."""
     try:
         yield
     except (KeyboardInterrupt, BrokenPipeError, BaseExceptionGroup) as error:
@@ -128,7 +133,7 @@ def _first(error: BaseException) -> Any:
 
 
 def _unwritten(error: OSError) -> int:
-    """The exit code where output could not be written; reported on stderr unless the reader of stdout is gone."""
+    """Return the exit code after a failed write, and report the error unless the reader of stdout is gone."""
     if isinstance(error, BrokenPipeError):
         return UNREAD
     about = f" {error.filename}" if error.filename else ""

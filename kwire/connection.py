@@ -1,7 +1,9 @@
-"""One Kafka connection without its socket: bytes in, requests or responses out, and the rules of their order.
+"""The two sides of a Kafka connection without a socket: received bytes to requests or responses, in the protocol's
+order.
 
-A Kafka connection answers in the order it was asked. A broker works on one request of a connection at a time
-(SocketServer mutes it meanwhile), so ``ServerSide`` gives out the next request only when the one before is answered.
+Responses are sent in the order of the requests. A broker processes one request of a connection at a time (Kafka's
+SocketServer mutes the channel meanwhile), so ``ServerSide`` returns the next request only after the previous one was
+answered.
 """
 
 from __future__ import annotations
@@ -14,34 +16,34 @@ from kwire.errors import FrameError, LocalProtocolError, RemoteProtocolError
 from kwire.frames import FrameBuffer, pack
 from kwire.limits import MAX_FRAME
 
-UNASKED = "an answer without a request"
+NO_REQUEST = "no request is waiting for a response"
 
 
 class ServerSide:
-    """A broker's end. ``limit``: the largest request accepted, in bytes."""
+    """The broker's side of a connection. ``limit``: size of the largest request accepted, in bytes."""
 
     def __init__(self, limit: int = MAX_FRAME) -> None:
         self._frames = FrameBuffer(limit)
         self._waiting: bytes | None = None
 
     def receive(self, data: bytes) -> None:
-        """Take bytes from the peer."""
+        """Append bytes received from the client."""
         self._frames.feed(data)
 
     @property
     def busy(self) -> bool:
-        """True between a frame taken and its answer."""
+        """True while the request last returned has no response yet."""
         return self._waiting is not None
 
     @property
     def buffered(self) -> int:
-        """Bytes received and not yet taken."""
+        """Number of bytes received that are not part of a returned request."""
         return len(self._frames)
 
     def next_frame(self) -> bytes | None:
-        """The next request frame; None if more bytes are needed or the request before is not answered yet.
+        """Return the next request frame, or None if more bytes are needed or the previous request has no response yet.
 
-        Raises: RemoteProtocolError if the bytes cannot be a frame.
+        Raises: RemoteProtocolError if the length prefix is invalid.
         """
         if self._waiting is not None:
             return None
@@ -52,55 +54,68 @@ class ServerSide:
         return self._waiting
 
     def answer(self, frame: bytes) -> bytes:
-        """Bytes to send for the answer to the frame last taken. Raises: LocalProtocolError if there is none."""
+        """Return the bytes to send for a response frame to the current request.
+
+        Raises: LocalProtocolError if no request is waiting for a response.
+        """
         if self._waiting is None:
-            raise LocalProtocolError(UNASKED)
+            raise LocalProtocolError(NO_REQUEST)
         self._waiting = None
         return pack(frame)
 
     def skip_answer(self) -> None:
-        """The frame last taken gets no answer, as Produce with acks 0. Raises: LocalProtocolError if there is none."""
+        """Mark the current request as one without a response, such as Produce with acks=0.
+
+        Raises: LocalProtocolError if no request is waiting for a response.
+        """
         if self._waiting is None:
-            raise LocalProtocolError(UNASKED)
+            raise LocalProtocolError(NO_REQUEST)
         self._waiting = None
 
 
 class ClientSide:
-    """A client's end: numbers requests and pairs the answers, which must come in order.
+    """The client's side of a connection: it numbers requests and matches responses, which arrive in the same order.
 
-    ``limit``: the largest response accepted, in bytes.
+    Args:
+        client_id: client id in the header of each request.
+        limit: size of the largest response accepted, in bytes.
     """
 
     def __init__(self, client_id: str | None = None, limit: int = MAX_FRAME) -> None:
         self.client_id = client_id
         self._frames = FrameBuffer(limit)
-        self._asked: deque[tuple[int, int, int]] = deque()
+        self._pending: deque[tuple[int, int, int]] = deque()
         self._next_id = 0
 
     @property
     def in_flight(self) -> int:
-        """Requests whose answers have not come."""
-        return len(self._asked)
+        """Number of requests without a response."""
+        return len(self._pending)
 
     def send(self, body: object, version: int, *, answered: bool = True) -> bytes:
-        """Bytes to send for a request; ``answered=False`` for one that gets no answer. Raises: EncodeError."""
+        """Return the bytes to send for a request. ``answered``: False for a request without a response (Produce with
+        acks=0).
+
+        Raises: EncodeError, SchemaError.
+        """
         correlation_id = self._next_id
         frame = envelope.encode_request(body, version, correlation_id=correlation_id, client_id=self.client_id)
         self._next_id = (correlation_id + 1) & 0x7FFF_FFFF
         if answered:
             key, _ = envelope.peek_request(frame)
-            self._asked.append((correlation_id, key, version))
+            self._pending.append((correlation_id, key, version))
         return pack(frame)
 
     def receive(self, data: bytes) -> None:
-        """Take bytes from the peer."""
+        """Append bytes received from the broker."""
         self._frames.feed(data)
 
     def next_response(self) -> Response | None:
-        """The answer to the oldest open request, or None if more bytes are needed.
+        """Return the response to the oldest pending request, or None if more bytes are needed.
 
-        Raises: RemoteProtocolError for bytes that are no frame, an answer nobody asked for, or one out of order;
-        DecodeError for a body that cannot be read.
+        Raises:
+            RemoteProtocolError: an invalid length prefix, a response without a request, or one out of order.
+            DecodeError: the response cannot be decoded.
         """
         try:
             frame = self._frames.next_frame()
@@ -108,10 +123,10 @@ class ClientSide:
             raise RemoteProtocolError(str(error)) from error
         if frame is None:
             return None
-        if not self._asked:
-            raise RemoteProtocolError(f"an answer without a request: {frame[:32].hex(' ')}")
-        correlation_id, key, version = self._asked.popleft()
+        if not self._pending:
+            raise RemoteProtocolError(f"response without a request (first bytes {frame[:32].hex(' ')})")
+        correlation_id, key, version = self._pending.popleft()
         if frame[:4] != correlation_id.to_bytes(4, "big"):
-            got = int.from_bytes(frame[:4], "big", signed=True)
-            raise RemoteProtocolError(f"answer {got} where {correlation_id} was due")
+            received = int.from_bytes(frame[:4], "big", signed=True)
+            raise RemoteProtocolError(f"response with correlation id {received}, expected {correlation_id}")
         return envelope.decode_response(frame, key, version)

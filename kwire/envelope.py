@@ -1,4 +1,4 @@
-"""Frames with their headers: what stands behind a length prefix on a Kafka connection."""
+"""Requests and responses as frames: a header followed by a body, without the length prefix."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNSUPPORTED_VERSION = 35
 
 @dataclass(slots=True, kw_only=True)
 class Request:
-    """A decoded request. ``trailing``: bytes behind the body, which Kafka ignores."""
+    """A decoded request. ``trailing``: the bytes after the body, which Kafka ignores."""
 
     api: Api
     version: int
@@ -37,7 +37,12 @@ class Request:
 
 @dataclass(slots=True, kw_only=True)
 class Response:
-    """A decoded response. ``version`` is that of the body: 0 when ApiVersions was asked for one too new."""
+    """A decoded response.
+
+    Attributes:
+        version: version of the body; 0 if the broker answered ApiVersions with UNSUPPORTED_VERSION.
+        trailing: the bytes after the body, which Kafka ignores.
+    """
 
     api: Api
     version: int
@@ -47,7 +52,7 @@ class Response:
 
 
 def peek_request(frame: bytes) -> tuple[int, int]:
-    """API key and version of a request, before anything else is looked at. Raises: Truncated."""
+    """Return API key and version of a request without decoding the rest. Raises: Truncated."""
     if len(frame) < 4:
         raise Truncated(f"expected 4 bytes of API key and version, found {len(frame)}", message="RequestHeader")
     key, version = struct.unpack_from(">hh", frame)
@@ -55,9 +60,11 @@ def peek_request(frame: bytes) -> tuple[int, int]:
 
 
 def find_api(key: int, version: int) -> Api:
-    """The API, if it has that version. Raises: UnknownApi."""
+    """Return the API with this key. Raises: UnknownApi if there is no such key, or the API does not have the
+    version.
+    """
     if key not in APIS:
-        raise UnknownApi(f"API key {key} is not known", path="request_api_key", message="RequestHeader")
+        raise UnknownApi(f"unknown API key {key}", path="request_api_key", message="RequestHeader")
     api = APIS[key]
     if version not in api.versions:
         raise UnknownApi(
@@ -70,9 +77,9 @@ def find_api(key: int, version: int) -> Api:
 
 
 def request_form(frame: bytes) -> tuple[Api, int, int]:
-    """API, version, and version of the header, of a request.
+    """Return API, version and header version of a request.
 
-    An ApiVersions request in a version that does not exist still has a header that can be read.
+    For ApiVersions the version need not exist: its header can be decoded in any version.
     Raises: Truncated, UnknownApi.
     """
     key, version = peek_request(frame)
@@ -81,16 +88,20 @@ def request_form(frame: bytes) -> tuple[Api, int, int]:
 
 
 def decode_request_header(frame: bytes, *, engine: Engine = "compiled") -> tuple[Api, RequestHeader, int]:
-    """API, header, and where the body begins. Raises: DecodeError."""
+    """Decode the header of a request; return the API, the header and the offset of the body. Raises: DecodeError."""
     api, _, header_version = request_form(frame)
     header, at = codec.decode_at(RequestHeader, frame, 0, header_version, engine=engine)
     return api, header, at
 
 
 def decode_request(frame: bytes, *, engine: Engine = "compiled", strict: bool = False) -> Request:
-    """A request frame without its length prefix. ``strict`` as in ``decode``, for header and body.
+    """Decode a request frame, without its length prefix.
 
-    Raises: DecodeError; byte offsets count from the start of the frame.
+    Args:
+        strict: accept only the canonical encoding, see ``kwire.decode``; for header and body.
+
+    Raises:
+        DecodeError: its offset counts from the start of the frame.
     """
     api, header, at = decode_request_header(frame, engine=engine)
     version = header.request_api_version
@@ -103,23 +114,33 @@ def decode_request(frame: bytes, *, engine: Engine = "compiled", strict: bool = 
 
 
 def response_api(api_key: int, api_version: int) -> tuple[Api, int]:
-    """The API of a response, and the version that its body may have at most. Raises: UnknownApi."""
+    """Return the API of a response and the version of its body.
+
+    The version is 0 if ApiVersions was requested in a version that kwire does not know: brokers then answer in version
+    0. Raises: UnknownApi.
+    """
     if api_key == ApiKey.API_VERSIONS and api_version not in APIS[ApiKey.API_VERSIONS].versions:
         api_version = 0
     return find_api(api_key, api_version), api_version
 
 
 def answers_unsupported(api: Api, frame: bytes, at: int) -> bool:
-    """True if the body that begins at ``at`` says that ApiVersions was asked for in a version too new."""
+    """True if the body at ``at`` is an ApiVersions response with UNSUPPORTED_VERSION."""
     return api.key == ApiKey.API_VERSIONS and frame[at : at + 2] == struct.pack(">h", UNSUPPORTED_VERSION)
 
 
 def decode_response(
     frame: bytes, api_key: int, api_version: int, *, engine: Engine = "compiled", strict: bool = False
 ) -> Response:
-    """A response frame without its length prefix, to a request of this API and version.
+    """Decode a response frame, without its length prefix.
 
-    Raises: DecodeError; byte offsets count from the start of the frame.
+    Args:
+        api_key: API key of the request.
+        api_version: version of the request.
+        strict: accept only the canonical encoding, see ``kwire.decode``; for header and body.
+
+    Raises:
+        DecodeError: its offset counts from the start of the frame.
     """
     api, api_version = response_api(api_key, api_version)
     header_version = response_header_version(api, api_version)
@@ -129,7 +150,7 @@ def decode_response(
     except DecodeError:
         if not answers_unsupported(api, frame, at):
             raise
-        api_version = 0  # a broker that does not have the version asked for answers in this one
+        api_version = 0  # a broker that does not support the requested version answers in version 0
         body, end = codec.decode_at(api.response, frame, at, api_version, engine=engine)
     if strict:
         codec.check_strict(header, frame[:at], 0, at, header_version, engine=engine)
@@ -146,7 +167,10 @@ def encode_request(
     header: RequestHeader | None = None,
     engine: Engine = "compiled",
 ) -> bytes:
-    """A request frame without its length prefix; ``header`` instead of the two ids keeps unknown tags.
+    """Encode a request frame, without its length prefix.
+
+    Args:
+        header: used instead of ``correlation_id`` and ``client_id``; keeps unknown tagged fields.
 
     Raises: EncodeError, SchemaError.
     """
@@ -159,8 +183,8 @@ def encode_request(
             client_id=client_id,
         )
     elif (header.request_api_key, header.request_api_version) != (api.key, version):
-        said = f"API key {header.request_api_key} v{header.request_api_version}"
-        raise SchemaError(f"the header says {said}, the body is {api.name} v{version}")
+        other = f"API key {header.request_api_key} v{header.request_api_version}"
+        raise SchemaError(f"header is for {other}, but body is {api.name} v{version}")
     encoded = codec.encode(header, request_header_version(api, version), engine=engine)
     return encoded + codec.encode(body, version, engine=engine)
 
@@ -173,7 +197,13 @@ def encode_response(
     header: ResponseHeader | None = None,
     engine: Engine = "compiled",
 ) -> bytes:
-    """A response frame without its length prefix. Raises: EncodeError, SchemaError."""
+    """Encode a response frame, without its length prefix.
+
+    Args:
+        header: used instead of ``correlation_id``; keeps unknown tagged fields.
+
+    Raises: EncodeError, SchemaError.
+    """
     if header is None:
         encoded = codec.encode(body, version, engine=engine)
         return pack_response(encoded, body.__class__, version, correlation_id)[PREFIX.size :]
@@ -182,7 +212,11 @@ def encode_response(
 
 
 def pack_response(encoded: bytes, message: type, version: int, correlation_id: int) -> bytes:
-    """A response frame behind its length, ready to be sent, of a body that is encoded already and of this class.
+    """Add length prefix and header to an encoded response body.
+
+    Args:
+        encoded: the encoded body.
+        message: class of the body, which determines the header version.
 
     Raises: EncodeError, SchemaError.
     """
@@ -191,13 +225,15 @@ def pack_response(encoded: bytes, message: type, version: int, correlation_id: i
         return write_head(size + len(encoded), correlation_id) + encoded
     except struct.error:
         header_version = response_header_version(_api_of(message, "response"), version)
-        header = codec.encode(ResponseHeader(correlation_id=correlation_id), header_version)  # says what is wrong
+        header = codec.encode(
+            ResponseHeader(correlation_id=correlation_id), header_version
+        )  # raises the error with the field
         return pack(header + encoded)
 
 
 @cache
 def _response_head(message: type, version: int) -> tuple[Callable[[int, int], bytes], int]:
-    """What writes a length and a response header without tagged fields, of which v1 says so; the header's size."""
+    """Return a function that packs length prefix and header without tagged fields, and the header's size in bytes."""
     tagged = response_header_version(_api_of(message, "response"), version) >= 1
     head = struct.Struct(">iix" if tagged else ">ii")
     return head.pack, head.size - PREFIX.size

@@ -1,4 +1,4 @@
-"""Kafka's error codes: the number, the name, and whether a client may simply try again.
+"""Kafka's error codes: number, name, and whether they are retriable.
 
 Source: org.apache.kafka.common.protocol.Errors of 4.2.0.
 """
@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """An error code of a response; ``ErrorCode(27).name`` is Kafka's name."""
+    """An error code of a response; ``ErrorCode(27).name`` is Kafka's name of it."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -147,7 +147,7 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """True if Kafka's clients retry by themselves (its exception is a RetriableException)."""
+        """True if Kafka's exception for the code is a RetriableException, so clients retry automatically."""
         return self in RETRIABLE
 
 

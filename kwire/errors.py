@@ -1,22 +1,29 @@
-"""Every error that kwire raises, as one tree.
+"""The exceptions that kwire raises, as one tree.
 
-An exception means that the bytes or the caller are wrong. A Kafka error code inside a message is an ordinary value
-and is never raised.
+An exception means that the bytes or the arguments are wrong. A Kafka error code inside a message is an ordinary value
+and never raises.
 """
 
 from __future__ import annotations
 
 
 class WireError(ValueError):
-    """Root of all errors of this package."""
+    """Base class of all errors of kwire."""
 
 
 class SchemaError(WireError):
-    """A message declaration breaks Kafka's own rules, or a version is asked for that the message does not have."""
+    """A message declaration that breaks Kafka's rules, or a version that the message does not have."""
 
 
 class _LocatedError(WireError):
-    """An error at a field of a message: ``message`` is the class name, ``version`` None until it is known."""
+    """Base class of errors at a field of a message.
+
+    Attributes:
+        reason: what is wrong, without the place.
+        path: the field, as in ``protocols[0].metadata``; empty if no field is known.
+        message: name of the message class; empty if not known.
+        version: version of the message; None if not known.
+    """
 
     def __init__(self, reason: str, *, path: str = "", message: str = "", version: int | None = None) -> None:
         super().__init__(reason)
@@ -33,14 +40,16 @@ class _LocatedError(WireError):
 
 
 class EncodeError(_LocatedError):
-    """A value cannot be written in this version. ``path`` names the field, as in ``protocols[0].metadata``."""
+    """A value that cannot be written in this version. ``path`` names the field, as in ``protocols[0].metadata``."""
 
 
 class DecodeError(_LocatedError):
-    """Bytes are not the message they should be.
+    """Bytes that are not a valid encoding of the message.
 
-    ``path`` names the field, ``offset`` the byte (counted from the start of what was given) where that field, or the
-    part of it that is wrong, begins.
+    Attributes:
+        path: the field, as in ``protocols[0].metadata``.
+        offset: the byte where that field, or the invalid part of it, begins; counted from the start of the data passed
+            in.
     """
 
     def __init__(
@@ -54,23 +63,28 @@ class DecodeError(_LocatedError):
 
 
 class Truncated(DecodeError):
-    """The bytes end before the field does."""
+    """Data that ends before the field does."""
 
 
 class LimitError(DecodeError):
-    """A length or count is beyond what a field may have, or what the bytes left could hold."""
+    """A length or count above the limit of the field, or above what the remaining bytes can hold."""
 
 
 class CrcError(DecodeError):
-    """The checksum of a record batch does not match its bytes."""
+    """A record batch whose checksum does not match its bytes."""
 
 
 class UnknownApi(DecodeError):
-    """No declaration for this API key, or not for this version of it."""
+    """An API key, or a version of an API, that kwire has no declaration for."""
 
 
 class UnknownRecordType(UnknownApi):
-    """No declaration for records of this type, in a topic of coordinators. A reader of a log may report and skip it."""
+    """A record type of a coordinator's topic that kwire has no declaration for; a log reader may report the record and
+    skip it.
+
+    Attributes:
+        record_type: the type, an int16 at the start of the record's key.
+    """
 
     def __init__(self, reason: str, record_type: int, *, message: str = "") -> None:
         super().__init__(reason, message=message)
@@ -78,16 +92,16 @@ class UnknownRecordType(UnknownApi):
 
 
 class FrameError(WireError):
-    """A length prefix that cannot begin a Kafka frame."""
+    """A length prefix that is negative or above the limit for frames."""
 
 
 class ProtocolError(WireError):
-    """The order of a conversation was broken. Never raised itself, only its two children."""
+    """Base class of violations of the order of requests and responses; only its two subclasses are raised."""
 
 
 class LocalProtocolError(ProtocolError):
-    """Our side broke the rules."""
+    """A violation of the protocol by this side, such as a response without a request."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """The other side broke the rules."""
+    """A violation of the protocol by the peer, such as a response out of order."""

@@ -1,10 +1,12 @@
-"""The error for a package that only an extra installs: it names the extra."""
+"""The error for a missing package that only a pip extra installs; it names the extra."""
 
 from __future__ import annotations
 
 
 def missing(error: ModuleNotFoundError, extra: str) -> ModuleNotFoundError:
-    """The error to raise from ``error``, which stays the same where a module of our own is missing."""
+    """Return the exception to raise from ``error``; ``error`` itself if the missing module is one of kwire or
+    mockbroker.
+    """
     package = (error.name or "").partition(".")[0]
     if package in ("kwire", "mockbroker"):
         return error

@@ -1,10 +1,11 @@
-"""A small language for filters on columns: Python's comparisons, ``and``, ``or``, ``not`` and ``in``, and nothing else.
+"""The filter language of ``--where``: Python's comparisons, ``and``, ``or``, ``not`` and ``in``, and nothing else.
 
     api_name == 'JoinGroup' and latency_ms > 10
     error_code != 0 or body.group_id in ['orders', 'billing']
 
-Inside ``body`` fields are reached by dots, of arrays by the number in brackets; what is not there is null. What cannot
-be compared, such as null with a number, is not true. A comparison that no row can make true is refused.
+Fields of ``body`` are accessed with dots, array elements by index in brackets; a missing field is null. A comparison of
+values that cannot be compared, such as null and a number, is false. A comparison that is false for every row is an
+error.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Value = Callable[[Row], Any]
 
 MAX_TEXT = 10_000  # characters of a filter
 MAX_NODES = 1_000
-FEW = 20  # values of a column that a message lists
+FEW = 20  # error messages list a column's values if there are at most this many
 COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -39,18 +40,23 @@ CONSTANTS = {"null": None, "true": True, "false": False}  # as JSON writes them
 
 
 class FilterError(ValueError):
-    """A filter that cannot be understood, or never holds; says where."""
+    """A filter that is invalid or can never match, with the place in it."""
 
 
 class Column(NamedTuple):
-    """What is in a column: ``kind`` is "text" or "a number", None for anything; ``values``: all there can be."""
+    """What a column holds.
+
+    Attributes:
+        kind: "text" or "a number"; None for anything.
+        values: all possible values; None if they are not limited.
+    """
 
     kind: str | None = None
     values: Sequence[str] | None = None
 
 
-class _NotHere(Exception):
-    """What is wrong with a part of a filter."""
+class _InvalidPart(Exception):
+    """An invalid part of a filter. ``node``: the part."""
 
     def __init__(self, node: ast.AST, reason: str) -> None:
         super().__init__(reason)
@@ -58,19 +64,19 @@ class _NotHere(Exception):
 
 
 def parse(text: str, columns: Mapping[str, Column]) -> tuple[Callable[[Row], bool], set[str]]:
-    """The filter, and the columns that it looks at. Raises: FilterError."""
+    """Compile a filter; return its predicate and the names of the columns it uses. Raises: FilterError."""
     if len(text) > MAX_TEXT:
-        raise FilterError(f"a filter of more than {MAX_TEXT} characters")
+        raise FilterError(f"the filter has {len(text)} characters (limit: {MAX_TEXT})")
     text = " ".join(text.splitlines()).strip()
     try:
         tree = ast.parse(text, mode="eval")
     except SyntaxError as error:
-        raise FilterError(_at(text, f"not a filter: {error.msg}", (error.offset or 1) - 1)) from error
+        raise FilterError(_at(text, f"invalid filter: {error.msg}", (error.offset or 1) - 1)) from error
     except (ValueError, MemoryError, RecursionError) as error:
-        raise FilterError(f"not a filter: {error}") from error
+        raise FilterError(f"invalid filter: {error}") from error
     nodes = list(ast.walk(tree))
     if len(nodes) > MAX_NODES:
-        raise FilterError(f"a filter of more than {MAX_NODES} parts")
+        raise FilterError(f"the filter has {len(nodes)} parts (limit: {MAX_NODES})")
     try:
         used = {name for node in nodes if isinstance(node, ast.Name) and (name := _column(node, columns))}
         value = _value(tree.body)
@@ -78,38 +84,38 @@ def parse(text: str, columns: Mapping[str, Column]) -> tuple[Callable[[Row], boo
             if isinstance(node, ast.Compare):
                 for (left, right), operation in zip(pairwise([node.left, *node.comparators]), node.ops, strict=True):
                     _check(left, operation, right, columns)
-    except _NotHere as wrong:
+    except _InvalidPart as wrong:
         begin = len(text.encode()[: getattr(wrong.node, "col_offset", 0)].decode())
         raise FilterError(_at(text, str(wrong), begin)) from wrong
     return lambda row: bool(value(row)), used
 
 
 def _at(text: str, reason: str, place: int) -> str:
-    """The reason, and below it the filter with its place marked."""
+    """Return the reason, with the filter and a marker at the place below it."""
     return f"{reason}, at character {place + 1}\n  {text}\n  {' ' * place}^" if text else reason
 
 
 def _column(node: ast.Name, columns: Mapping[str, Column]) -> str | None:
-    """The name of a column; None for a constant."""
+    """Return the name of a column, or None for a constant."""
     if node.id in columns:
         return node.id
     if node.id in CONSTANTS:
         return None
-    hint = _hint(node.id, list(columns), f"there are {', '.join(columns)}")
-    raise _NotHere(node, f"no column is called {node.id}{hint}")
+    hint = _hint(node.id, list(columns), f"the columns are {', '.join(columns)}")
+    raise _InvalidPart(node, f"unknown column {node.id}{hint}")
 
 
-def _hint(name: str, known: Sequence[str], otherwise: str = "") -> str:
-    near = get_close_matches(name.lower(), [one.lower() for one in known], n=1, cutoff=0.75)
-    meant = next((one for one in known if near and one.lower() == near[0]), None)
+def _hint(name: str, candidates: Sequence[str], otherwise: str = "") -> str:
+    near = get_close_matches(name.lower(), [one.lower() for one in candidates], n=1, cutoff=0.75)
+    meant = next((one for one in candidates if near and one.lower() == near[0]), None)
     return f"; did you mean {meant}?" if meant else f"; {otherwise}" if otherwise else ""
 
 
 def _check(left: ast.expr, operation: ast.cmpop, right: ast.expr, columns: Mapping[str, Column]) -> None:
-    """Refuse what holds of no row, or of every one. Raises: _NotHere."""
+    """Raise if a comparison is false, or true, for every row. Raises: _InvalidPart."""
     if isinstance(operation, (ast.In, ast.NotIn)):
         if isinstance(right, ast.Name) and columns.get(right.id, Column()).kind == "a number":
-            raise _NotHere(right, f"{right.id} is a number, nothing is in it")
+            raise _InvalidPart(right, f"{right.id} is a number; `in` needs a list or text")
         others = right.elts if isinstance(right, (ast.List, ast.Tuple, ast.Set)) else []
         pairs = [(left, other) for other in others]
         may_be_null = True
@@ -119,17 +125,17 @@ def _check(left: ast.expr, operation: ast.cmpop, right: ast.expr, columns: Mappi
     for one, other in pairs:
         is_constant, constant = _constant(other)
         if is_constant and constant is None and not may_be_null:
-            raise _NotHere(other, "null is neither less nor more than anything; there are == null and != null")
+            raise _InvalidPart(other, "null cannot be ordered: use == null or != null")
         if not isinstance(one, ast.Name) or one.id not in columns or not is_constant or constant is None:
             continue
         column = columns[one.id]
         kind = "text" if isinstance(constant, str) else "true or false" if isinstance(constant, bool) else "a number"
         if column.kind not in (None, kind):
-            raise _NotHere(other, f"{one.id} is {column.kind}, and is compared with {kind}")
+            raise _InvalidPart(other, f"{one.id} is {column.kind}, but is compared with {kind}")
         exact = not isinstance(operation, (ast.Lt, ast.LtE, ast.Gt, ast.GtE))
         if exact and column.values is not None and constant not in column.values:
-            few = f"there are {', '.join(column.values)}" if len(column.values) <= FEW else ""
-            raise _NotHere(other, f"no {one.id} is {constant!r}{_hint(str(constant), column.values, few)}")
+            few = f"its values are {', '.join(column.values)}" if len(column.values) <= FEW else ""
+            raise _InvalidPart(other, f"{one.id} is never {constant!r}{_hint(str(constant), column.values, few)}")
 
 
 def _constant(node: ast.expr) -> tuple[bool, Any]:
@@ -175,7 +181,7 @@ def _value(node: ast.expr) -> Value:
             outer = _inside(inside)
             return lambda row: _element(outer(row), index)
         case _:
-            raise _NotHere(node, f"{ast.unparse(node)!r} is more than a filter can do")
+            raise _InvalidPart(node, f"{ast.unparse(node)!r} is not supported in a filter")
 
 
 def _inside(node: ast.expr) -> Value:
@@ -183,7 +189,7 @@ def _inside(node: ast.expr) -> Value:
     while isinstance(root, (ast.Attribute, ast.Subscript)):
         root = root.value
     if not isinstance(root, ast.Name) or root.id != "body":
-        raise _NotHere(node, f"{ast.unparse(node)!r} has nothing inside; body has")
+        raise _InvalidPart(node, f"{ast.unparse(node)!r} has no fields; only body has")
     return _value(node)
 
 

@@ -1,6 +1,6 @@
-"""The length prefix: a byte stream into frames, and a frame onto a byte stream.
+"""Length-prefixed frames: splitting a byte stream into them, and adding the prefix.
 
-Memory grows with the bytes that came in, never with what a prefix promises.
+Memory grows with the bytes received, never with the length that a prefix announces.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kwire.errors import FrameError
 from kwire.limits import MAX_FRAME
 
 PREFIX = struct.Struct(">i")
-SMALL = 4_096  # bytes that are copied rather than collected: the begin of a frame whose rest comes with the next bytes
+SMALL = 4_096  # an incomplete frame of at most this many bytes is copied, a longer one is collected in a BytesIO
 _size_at = PREFIX.unpack_from
 _HINTS = (
     (b"GET ", "an HTTP request"),
@@ -28,27 +28,28 @@ _HINTS = (
 
 
 def pack(frame: bytes) -> bytes:
-    """A frame behind its length, ready to be sent."""
+    """Prepend the length prefix to a frame."""
     return PREFIX.pack(len(frame)) + frame
 
 
 class FrameBuffer:
-    """Bytes in, complete frames out.
+    """A buffer that takes received bytes and returns complete frames.
 
-    limit: the largest frame that is accepted, in bytes
-    held: bytes that are incomplete, or complete and not yet taken
+    Attributes:
+        limit: size of the largest frame in bytes.
+        held: number of bytes in the buffer: incomplete frames, and complete ones not yet returned.
     """
 
     def __init__(self, limit: int = MAX_FRAME) -> None:
         self.limit = limit
         self.held = 0
-        self._data: bytes | bytearray = b""  # bytearray while many pieces wait behind a frame that is not taken
+        self._data: bytes | bytearray = b""  # bytearray while many chunks follow a frame that has not been returned yet
         self._at = 0  # where the next frame's prefix begins in _data
-        self._frame: BytesIO | None = None  # a frame that takes many pieces; it comes before what is in _data
-        self._missing = 0  # bytes of it that have not come
+        self._frame: BytesIO | None = None  # an incomplete large frame; it precedes the bytes in _data
+        self._missing = 0  # bytes of it still to be received
 
     def feed(self, data: bytes) -> None:
-        """Take bytes as they came."""
+        """Append received bytes."""
         self.held += len(data)
         if self._missing:
             data = self._collect(data)
@@ -68,58 +69,58 @@ class FrameBuffer:
         self._at = 0
 
     def _begin_to_collect(self) -> None:
-        """What is held is the begin of one frame."""
+        """Move an incomplete frame from the buffer into a BytesIO of its own."""
         (size,) = _size_at(self._data, self._at)
-        begun = memoryview(self._data)[self._at + PREFIX.size :]
+        received = memoryview(self._data)[self._at + PREFIX.size :]
         self._frame = BytesIO()
-        self._frame.write(begun)
-        self._missing = size - len(begun)
+        self._frame.write(received)
+        self._missing = size - len(received)
 
     def _collect(self, data: bytes) -> bytes:
-        """Add to the frame that is being collected; the bytes behind it."""
+        """Append to the large frame; return the bytes that belong to later frames."""
         assert self._frame is not None
         rest = data[self._missing :]
         self._missing -= self._frame.write(data[: self._missing])
         return rest
 
     def next_frame(self) -> bytes | None:
-        """The next complete frame without its prefix, or None if more bytes are needed.
+        """Return the next complete frame without its prefix, or None if more bytes are needed.
 
-        Raises: FrameError for a length below zero or above the limit; nothing can be read after it.
+        Raises: FrameError for a negative length or one above the limit; the stream cannot be read any further.
         """
         if self._frame is not None:
-            return self._collected()
+            return self._next_large_frame()
         data, begin = self._data, self._at + 4
         held = len(data)
         if held < begin:
-            self._drop_taken()
+            self._release_consumed()
             return None
         (size,) = _size_at(data, self._at)
         if not 0 <= size <= self.limit:
-            raise FrameError(self._complaint(size, bytes(data[self._at : self._at + 32])))
+            raise FrameError(self._length_error(size, bytes(data[self._at : self._at + 32])))
         end = begin + size
         if held < end:
-            self._drop_taken()
+            self._release_consumed()
             return None
         self.held -= size + 4
-        if held == end:  # do not keep a large frame until the next bytes come
+        if held == end:  # release a large frame at once, not with the next bytes
             self._data, self._at = b"", 0
         else:
             self._at = end
         return data[begin:end] if isinstance(data, bytes) else bytes(memoryview(data)[begin:end])
 
-    def _collected(self) -> bytes | None:
-        """The frame that took many pieces, if it is complete."""
+    def _next_large_frame(self) -> bytes | None:
+        """Return the frame collected in chunks, if it is complete."""
         if self._missing or self._frame is None:
             return None
-        frame = self._frame.getvalue()  # the buffer itself: nothing is copied
+        frame = self._frame.getvalue()  # getvalue shares the buffer: no copy
         self._frame = None
         self.held -= PREFIX.size + len(frame)
         return frame
 
     @property
     def complete(self) -> bool:
-        """True if ``next_frame`` has a frame, or refuses its length."""
+        """True if ``next_frame`` would return a frame or raise FrameError."""
         if self._frame is not None:
             return not self._missing
         held = len(self._data) - self._at - PREFIX.size
@@ -128,17 +129,17 @@ class FrameBuffer:
         size: int = _size_at(self._data, self._at)[0]
         return held >= size or size > self.limit
 
-    def _drop_taken(self) -> None:
-        """Keep no large buffer for the few bytes at its end that begin the next frame."""
+    def _release_consumed(self) -> None:
+        """Release a large buffer of which only the first bytes of the next frame remain."""
         if self._at > SMALL:
             self._data = self._data[self._at :]
             self._at = 0
 
     def __len__(self) -> int:
-        """Bytes held."""
+        """Number of bytes in the buffer."""
         return self.held
 
-    def _complaint(self, size: int, head: bytes) -> str:
-        reason = "negative" if size < 0 else f"above the limit of {self.limit}"
-        hint = next((f"; this looks like {what}" for start, what in _HINTS if head.startswith(start)), "")
+    def _length_error(self, size: int, head: bytes) -> str:
+        reason = "negative" if size < 0 else f"above the limit of {self.limit} bytes"
+        hint = next((f"; this looks like {kind}" for start, kind in _HINTS if head.startswith(start)), "")
         return f"frame length {size} is {reason}{hint} (first bytes {head.hex(' ')})"

@@ -1,4 +1,4 @@
-"""Request and response headers, and the one place that says which header version a message has."""
+"""Request and response headers, and the header version of each message version."""
 
 from kwire.apikeys import ApiKey
 from kwire.schema import Api, Int16, Int32, String, data
@@ -6,7 +6,9 @@ from kwire.schema import Api, Int16, Int32, String, data
 
 @data(versions="0-2", flexible="2+")
 class RequestHeader:
-    """v0 has no client id (ControlledShutdown v0 alone); v1 adds it; v2 adds tagged fields."""
+    """The header of a request. v0 has no client id (only ControlledShutdown v0 uses it); v1 adds it; v2 adds tagged
+    fields.
+    """
 
     request_api_key: int = Int16()
     request_api_version: int = Int16()
@@ -16,18 +18,18 @@ class RequestHeader:
 
 @data(versions="0-1", flexible="1+")
 class ResponseHeader:
-    """v1 adds tagged fields."""
+    """The header of a response. v1 adds tagged fields."""
 
     correlation_id: int = Int32()
 
 
 def request_header_version(api: Api, version: int) -> int:
-    """Header version of a request. Source: Kafka's generated ApiMessageType.requestHeaderVersion."""
+    """Return the header version of a request. Source: Kafka's generated ApiMessageType.requestHeaderVersion."""
     if api.key == ApiKey.CONTROLLED_SHUTDOWN and version == 0:
         return 0
     return 2 if version in api.flexible else 1
 
 
 def response_header_version(api: Api, version: int) -> int:
-    """Header version of a response; ApiVersions has 0 in every version, so that any client can read it (KIP-511)."""
+    """Return the header version of a response; for ApiVersions always 0, so that any client can decode it (KIP-511)."""
     return 1 if version in api.flexible and api.key != ApiKey.API_VERSIONS else 0

@@ -1,4 +1,4 @@
-"""Hashes of Java's classes and the order of its HashMap: Kafka's ties are decided by them."""
+"""Hash codes and HashMap iteration order of Java; assignors and Kafka's partitioner depend on them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import TypeVar
 from uuid import UUID
 
 _MASK = 0xFFFF_FFFF
-_POWERS = [31**n & _MASK for n in range(64)]  # what each unit of a part counts, the last one first
+_POWERS = [31**n & _MASK for n in range(64)]  # factor of each UTF-16 unit in a chunk, last unit first
 
 _Key = TypeVar("_Key")
 
 
-@lru_cache(maxsize=16_384)  # a coordinator asks for the same member ids again and again
+@lru_cache(maxsize=16_384)  # a coordinator hashes the same member ids repeatedly
 def string_hash(text: str) -> int:
-    """``String.hashCode``: over UTF-16 units, signed 32 bits."""
+    """Return Java's ``String.hashCode``: over UTF-16 units, signed 32 bits."""
     if text.isascii():
         units: Sequence[int] = text.encode()
     else:
@@ -25,70 +25,88 @@ def string_hash(text: str) -> int:
         units = struct.unpack(f">{len(data) // 2}H", data)
     value = 0
     for at in range(0, len(units), len(_POWERS)):
-        part = units[at : at + len(_POWERS)]
-        value = value * 31 ** len(part) + sum(map(mul, reversed(part), _POWERS))
+        chunk = units[at : at + len(_POWERS)]
+        value = value * 31 ** len(chunk) + sum(map(mul, reversed(chunk), _POWERS))
         value &= _MASK
     return _signed(value)
 
 
 def uuid_hash(uuid: UUID) -> int:
-    """``hashCode`` of Kafka's Uuid: its four quarters xored, signed 32 bits."""
+    """Return ``hashCode`` of Kafka's Uuid: XOR of its four 32-bit words, signed."""
     halves = uuid.int >> 64 ^ uuid.int
     return _signed((halves >> 32 ^ halves) & _MASK)
 
 
 def partition_hash(topic: str, partition: int) -> int:
-    """``TopicPartition.hashCode``, before it is cut to 32 bits."""
+    """Return Java's ``TopicPartition.hashCode``, not yet truncated to 32 bits."""
     return 31 * (31 + partition) + string_hash(topic)
 
 
 def id_partition_hash(topic_id: UUID, partition: int) -> int:
-    """``TopicIdPartition.hashCode`` of the broker, before it is cut to 32 bits."""
+    """Return ``hashCode`` of the broker's ``TopicIdPartition``, not yet truncated to 32 bits."""
     return 31 * (31 + uuid_hash(topic_id)) + partition
 
 
 def map_order(keys: Iterable[str], most: int = 0) -> list[str]:
-    """Strings as a HashMap iterates them; see ``bucket_order``."""
+    """Return strings in the order in which a Java HashMap iterates them.
+
+    Args:
+        keys: in insertion order.
+        most: the largest size that the map ever had.
+    """
     return bucket_order(keys, string_hash, most)
 
 
 def bucket_order(keys: Iterable[_Key], hash_of: Callable[[_Key], int], most: int = 0) -> list[_Key]:
-    """Keys as a HashMap iterates them; ``keys`` in the order they were put, ``most``: the most it ever held."""
+    """Return keys in the order in which a Java HashMap iterates them.
+
+    Args:
+        keys: in insertion order.
+        hash_of: Java's hash code of a key.
+        most: the largest size that the map ever had; it determines the number of buckets.
+    """
     listed = list(keys)
     return _by_bucket(listed, hash_of, table_size(max(most, len(listed))))
 
 
 def copy_order(keys: Iterable[_Key], hash_of: Callable[[_Key], int]) -> list[_Key]:
-    """Keys as a HashSet iterates them that was made from a collection: one at 12, 24, 48 ... keys has grown already."""
+    """Return keys in the order of a Java HashSet constructed from a collection.
+
+    Such a set has twice the buckets at 12, 24, 48 ... keys, one key earlier than a set filled by add().
+    """
     listed = list(keys)
     return bucket_order(listed, hash_of, most=len(listed) + 1)
 
 
 def grouped_order(calls: Iterable[str]) -> list[str]:
-    """Strings as a HashMap iterates them that computeIfAbsent filled, called with each of ``calls``.
+    """Return strings in the order of a Java HashMap filled by computeIfAbsent.
 
-    That puts a new key in front of its bucket, and grows before it looks, so the last new key alone grows nothing.
+    computeIfAbsent inserts a key at the head of its bucket, and resizes before the insertion, so the last new key does
+    not resize.
+
+    Args:
+        calls: the arguments of the calls, in order; they may repeat.
     """
-    found: dict[str, None] = {}
+    keys: dict[str, None] = {}
     most = 0
     for key in calls:
-        most = len(found)
-        found[key] = None
-    return _by_bucket(reversed(found), string_hash, table_size(most))
+        most = len(keys)
+        keys[key] = None
+    return _by_bucket(reversed(keys), string_hash, table_size(most))
 
 
 def utf16(text: str) -> bytes:
-    """A sort key in the order of ``String.compareTo``, which goes by UTF-16 units and not by code points."""
+    """Return a sort key for the order of Java's ``String.compareTo``: by UTF-16 units, not by code points."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def uuid_order(uuid: UUID) -> int:
-    """A sort key in the order of ``Uuid.compareTo``: both halves as signed numbers."""
+    """Return a sort key for the order of ``Uuid.compareTo``: both halves as signed numbers."""
     return uuid.int ^ (1 << 127 | 1 << 63)
 
 
 def table_size(held: int) -> int:
-    """How many buckets a HashMap has that once held so many keys."""
+    """Return the number of buckets of a Java HashMap that once had ``held`` keys."""
     size = 16
     while held > size * 3 // 4:
         size *= 2
@@ -96,14 +114,16 @@ def table_size(held: int) -> int:
 
 
 def bucket_of(value: int, size: int) -> int:
-    """The bucket of a hash, of ``size`` buckets."""
+    """Return the bucket index of a hash code in a table of ``size`` buckets."""
     value &= _MASK
     return (value ^ value >> 16) & (size - 1)
 
 
-@lru_cache(maxsize=1_000)  # names of groups may be 32 KiB long
+@lru_cache(maxsize=1_000)  # group ids may be 32 KiB long
 def partition_for(group_id: str, partitions: int) -> int:
-    """The partition of ``__consumer_offsets`` that a group lives in; the smallest integer has no absolute and is 0.
+    """Return the partition of ``__consumer_offsets`` that holds a group.
+
+    As in Java, the absolute value of the smallest integer is taken as 0.
 
     Source: Kafka's GroupCoordinatorService.partitionFor and Utils.abs.
     """
@@ -112,7 +132,7 @@ def partition_for(group_id: str, partitions: int) -> int:
 
 
 def murmur2(data: bytes) -> int:
-    """The hash by which producers choose a partition for a key, 32 bits without sign. Source: Kafka's Utils.murmur2."""
+    """Return the hash that producers partition keys by, unsigned 32 bits. Source: Kafka's Utils.murmur2."""
     factor, mask = 0x5BD1_E995, 0xFFFF_FFFF
     value = 0x9747_B28C ^ len(data)
     whole = len(data) & ~3
@@ -127,7 +147,7 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_of_key(key: bytes, partitions: int) -> int:
-    """The partition that Kafka's producer takes for a key. Source: BuiltInPartitioner.partitionForKey."""
+    """Return the partition that Kafka's producer chooses for a key. Source: BuiltInPartitioner.partitionForKey."""
     return (murmur2(key) & 0x7FFF_FFFF) % partitions
 
 

@@ -1,7 +1,7 @@
-"""From (message, version) to a tree without any version in it.
+"""The wire layout of one message version: a tree of six kinds of nodes that no longer depends on versions.
 
-Everything that handles bytes or values of a message is one ``match`` over these six kinds: the engines, the JSON form,
-the text below. No ``if version`` is left behind this file. A layout is plain data.
+Everything that handles bytes or values of a message is one ``match`` over these kinds: the engines, the JSON form, the
+text of ``kwire layout``. Only this module tests versions. A layout is plain data.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from kwire.schema import Field, Schema, Versions, schema_of
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """A value of fixed width: ``wire`` is one of the keys of WIDTHS."""
+    """A value of fixed width. ``wire``: its type, a key of WIDTHS."""
 
     wire: str
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A UTF-8 string behind its length: int16, or an unsigned varint of length + 1 if compact."""
+    """A UTF-8 string after its length: int16, or an unsigned varint of length + 1 if compact."""
 
     compact: bool
     null: bool
@@ -32,7 +32,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Bytes behind their length: int32, or an unsigned varint of length + 1 if compact."""
+    """Bytes after their length: int32, or an unsigned varint of length + 1 if compact."""
 
     compact: bool
     null: bool
@@ -41,7 +41,7 @@ class Blob:
 
 @dataclass(frozen=True, slots=True)
 class List:
-    """Elements behind their count: int32, or an unsigned varint of count + 1 if compact."""
+    """An array: elements after their count, which is int32, or an unsigned varint of count + 1 if compact."""
 
     element: Node
     compact: bool
@@ -50,8 +50,9 @@ class List:
 
 @dataclass(frozen=True, slots=True)
 class Maybe:
-    """A struct that may be null, behind a marker: a signed byte (-1 null, 1 there), or an unsigned varint
-    (0 null, 1 there) if it is a tagged field."""
+    """A nullable struct after its marker: a signed byte (-1 null, 1 present), or an unsigned varint (0 null, 1 present)
+    in a tagged field.
+    """
 
     record: Record
     tagged: bool
@@ -59,7 +60,14 @@ class Maybe:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A field of a record: the attribute, its form, its default, and its tag if it stands in the tagged section."""
+    """A field of a record.
+
+    Attributes:
+        name: the attribute of the message class.
+        node: its form on the wire.
+        field: its declaration, with the default.
+        tag: its tag if it is in the tagged section, else None.
+    """
 
     name: str
     node: Node
@@ -71,7 +79,11 @@ class Slot:
 class Record:
     """A struct: fields in wire order, then the tagged section if ``flexible``.
 
-    ``absent``: fields this version cannot carry and that must therefore have their default when written.
+    Attributes:
+        type: the class of the struct.
+        slots: fields outside the tagged section.
+        tagged: fields in the tagged section, by tag.
+        absent: fields that this version cannot carry, so they must have their default when written.
     """
 
     type: type
@@ -100,9 +112,12 @@ _resolved: dict[tuple[type, int], Record] = {}
 
 
 def resolve(message: type, version: int) -> Record:
-    """The layout of a message in one version; kept once made. Raises: SchemaError if there is no such version."""
+    """Return the layout of a message in one version, from a cache after the first call.
+
+    Raises: SchemaError if the message does not have this version.
+    """
     if not isinstance(version, (int, float)) or version != int(version):
-        raise SchemaError(f"a version is an int, not {version!r}")
+        raise SchemaError(f"version must be an integer, got {version!r}")
     version = int(version)
     if (message, version) not in _resolved:
         _resolved[message, version] = _resolve(message, version)
@@ -120,7 +135,7 @@ def _resolve(message: type, version: int) -> Record:
 
 def _record(type_: type, schema: Schema, version: int, flexible: bool, depth: int = 1) -> Record:
     if depth > MAX_NESTING:
-        raise SchemaError(f"{schema.name} stands more than {MAX_NESTING} structs deep")
+        raise SchemaError(f"{schema.name} is nested deeper than {MAX_NESTING} structs")
     slots: list[Slot] = []
     tagged: list[Slot] = []
     absent: list[Slot] = []
@@ -150,7 +165,7 @@ def _node(field: Field, version: int, flexible: bool, depth: int) -> Node:
             element = _node(field.of, version, flexible, depth)
             if smallest(element) == 0:
                 raise SchemaError(
-                    f"an array of {field.of.struct} has elements of no bytes, its count would be unbounded"
+                    f"array elements of type {field.of.struct} take no bytes, so the data cannot bound their count"
                 )
             return List(element, compact, null)
         case "struct":
@@ -162,7 +177,7 @@ def _node(field: Field, version: int, flexible: bool, depth: int) -> Node:
 
 
 def smallest(node: Node) -> int:
-    """Bytes that the shortest value of this form takes: what an element count can be checked against."""
+    """Return the size in bytes of the shortest value of this form; element counts are checked against it."""
     match node:
         case Fixed(wire):
             return WIDTHS[wire]
@@ -176,14 +191,14 @@ def smallest(node: Node) -> int:
             return sum(smallest(slot.node) for slot in slots) + int(flexible)
 
 
-# Bytes that CPython (64 bit) keeps for what is decoded: an object of a struct, a list, a place in it, and fixed values.
+# Bytes that decoded values take in CPython (64 bit): a struct object, a slot, a list, an element in it, fixed values.
 _OBJECT, _SLOT, _LIST, _PLACE = 32, 8, 56, 9
 _VALUES = {"bool": 0, "float64": 24, "uuid": 128}
 _NUMBER = 32
 
 
 def weight(node: Node) -> int:
-    """Bytes of memory that the lightest value of this form keeps, strings and bytes not counted (see limits)."""
+    """Return the bytes of memory that the lightest value of this form takes, without strings and bytes (see limits)."""
     match node:
         case Fixed(wire):
             return _VALUES.get(wire, _NUMBER)
@@ -200,12 +215,12 @@ def weight(node: Node) -> int:
 
 
 def element_weight(array: List) -> int:
-    """Bytes of memory that one more element of an array keeps at least."""
+    """Return the least memory that one more element of an array takes, in bytes."""
     return _PLACE + weight(array.element)
 
 
 def heaviest(node: Node) -> float:
-    """How many bytes of memory each byte of a message keeps at most, strings and bytes not counted (see limits)."""
+    """Return the most memory, in bytes per byte of a message, that this form can take, without strings and bytes."""
     match node:
         case List(element):
             return max(element_weight(node) / smallest(element), heaviest(element))
@@ -219,7 +234,7 @@ def heaviest(node: Node) -> float:
 
 
 def _initial_weight(field: Field) -> int:
-    """Bytes of memory that a field keeps which has its default: those that are shared keep nothing."""
+    """Return the memory in bytes of a field's default value; shared defaults take none."""
     if not field.is_fresh:
         return 0
     if field.kind == "array":
@@ -230,13 +245,13 @@ def _initial_weight(field: Field) -> int:
 
 
 def text(message: type, version: int) -> str:
-    """The wire layout of one version, one line a field, nested by indentation."""
+    """Return the wire layout of one version as text: one line per field, nested by indentation."""
     header = f"{schema_of(message).name} v{version}"
     return "\n".join([header, *_lines(resolve(message, version), "  ")])
 
 
 def form(node: Node) -> str:
-    """Kafka's word for a form, such as ``compact_nullable_string``."""
+    """Return Kafka's name of a form, such as ``compact_nullable_string``."""
     match node:
         case Fixed(wire):
             return wire
@@ -270,6 +285,6 @@ def _lines(record: Record, indent: str) -> Iterator[str]:
 
 
 def versions_of(versions: Versions) -> range:
-    """The versions of a closed range."""
-    assert versions.last is not None, "a message has a newest version"
+    """Return the versions of a closed range."""
+    assert versions.last is not None, "messages have a closed version range"
     return range(versions.first, versions.last + 1)

@@ -1,7 +1,7 @@
-"""The process of a command, from its first line to its last; ``kwire`` and ``mockbroker`` share it.
+"""Start and end of the process of a command, shared by ``kwire`` and ``mockbroker``.
 
-Ctrl-C and a reader of stdout that is gone end it as they end other programs: killed by SIGINT (130 in a shell) or by
-SIGPIPE (141), without a word. Imports of this module are few: until ``run`` is called, Ctrl-C prints a traceback.
+Ctrl-C, and a closed pipe on stdout, end the process as they end other programs: killed by SIGINT (130 in a shell) or
+SIGPIPE (141), without output. This module imports little, because Ctrl-C prints a traceback until ``run`` is called.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import signal
 
 SIGPIPE = getattr(signal, "SIGPIPE", None)  # Windows has none
-INTERRUPTED = 128 + signal.SIGINT  # exit codes that ``run`` makes the signals of
+INTERRUPTED = 128 + signal.SIGINT  # exit codes that ``run`` turns into signals
 UNREAD = 128 + SIGPIPE if SIGPIPE else 1
 
 
 def run(module: str) -> None:
     """Run ``main``, the click command of a module, with the arguments of the process. Raises: SystemExit."""
-    _exchange(signal.default_int_handler, signal.SIG_DFL)  # there is nothing to tidy up while modules are imported
+    _replace_handler(signal.default_int_handler, signal.SIG_DFL)  # nothing needs cleanup while modules are imported
     import atexit
     from importlib import import_module
 
@@ -31,11 +31,11 @@ def run(module: str) -> None:
             killed_by.append(SIGPIPE)
         raise
     finally:
-        _exchange(signal.default_int_handler, signal.SIG_DFL)
+        _replace_handler(signal.default_int_handler, signal.SIG_DFL)
 
 
 def _open_streams() -> None:
-    """Standard streams that were closed are /dev/null, so that no file or socket of ours gets their descriptors."""
+    """Open /dev/null for each closed standard stream, so that no file or socket gets its descriptor."""
     import os
     import sys
 
@@ -45,12 +45,12 @@ def _open_streams() -> None:
 
 
 def catch_interrupts() -> None:
-    """From here on Ctrl-C is a KeyboardInterrupt, as usual in Python. Nothing changes where ``run`` was not called."""
-    _exchange(signal.SIG_DFL, signal.default_int_handler)
+    """Raise KeyboardInterrupt on Ctrl-C from now on; no effect unless ``run`` was called."""
+    _replace_handler(signal.SIG_DFL, signal.default_int_handler)
 
 
-def _exchange(old: object, new: object) -> None:
-    """Handle SIGINT by ``new`` if it is handled by ``old``: in a background job, for example, it is ignored."""
+def _replace_handler(old: object, new: object) -> None:
+    """Install ``new`` for SIGINT if the handler is ``old``: a background job ignores SIGINT and must continue to."""
     if signal.getsignal(signal.SIGINT) is old:
         signal.signal(signal.SIGINT, new)  # type: ignore[arg-type]
 

@@ -1,11 +1,11 @@
-"""Secrets in messages, taken out in place: SASL tokens, SCRAM credentials, what proves a delegation token."""
+"""Redaction of secrets in messages: SASL tokens, SCRAM credentials, HMACs of delegation tokens."""
 
 from __future__ import annotations
 
 from typing import Any
 
 REDACTED = b"[redacted]"
-FIELDS = {  # by class, without what it is nested in
+FIELDS = {  # fields with secrets, by qualified class name
     "SaslAuthenticateRequest": ("auth_bytes",),
     "SaslAuthenticateResponse": ("auth_bytes",),
     "AlterUserScramCredentialsRequest.Upsertion": ("salt", "salted_password"),
@@ -18,7 +18,7 @@ MESSAGES = {name.partition(".")[0] for name in FIELDS}
 
 
 def redact(message: Any) -> None:
-    """Replace the secrets that a message holds by REDACTED, where there are any."""
+    """Replace the secrets of a message by REDACTED, in place."""
     name = type(message).__qualname__
     if name not in MESSAGES:
         return

@@ -1,6 +1,6 @@
-"""A message through all its versions, side by side: when a field came and went, became nullable, compact or tagged.
+"""All versions of a message side by side: when fields were added or removed, became nullable, compact or tagged.
 
-What is compared are the layouts of the versions, so nothing here knows how versions are declared.
+The layouts of the versions are compared; how versions are declared does not matter here.
 """
 
 from __future__ import annotations
@@ -19,9 +19,13 @@ SAME = '"'
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A field in wire order; ``forms``: its form in each version that has it.
+    """A field of a message, in wire order.
 
-    ``path`` has no indices, ``topics.partitions.index``; ``field`` is None for the tagged section of a struct.
+    Attributes:
+        path: without indices, as in ``topics.partitions.index``.
+        depth: number of structs around it.
+        field: its declaration; None for the tagged section of a struct.
+        forms: its wire type in each version that has it.
     """
 
     path: str
@@ -39,7 +43,7 @@ class Row:
 
 
 def rows(message: type, version: int | None = None) -> list[Row]:
-    """The fields of a message in all its versions, or in one. Raises: SchemaError if there is no such version."""
+    """Return the fields of a message in all its versions, or in one. Raises: SchemaError if there is no such one."""
     versions = [version] if version is not None else list(_versions(message))
     return list(_rows(message, {number: resolve(message, number) for number in versions}, "", 0))
 
@@ -78,9 +82,9 @@ def _struct_in(node: Node) -> Record | None:
             return None
 
 
-def ranges(found: Sequence[Row], versions: Sequence[int]) -> list[Versions]:
-    """The versions, neighbours that look the same as one range."""
-    columns = {version: [row.forms.get(version) for row in found] for version in versions}
+def ranges(table: Sequence[Row], versions: Sequence[int]) -> list[Versions]:
+    """Return the versions, with neighbours that have equal layouts merged into one range."""
+    columns = {version: [row.forms.get(version) for row in table] for version in versions}
     grouped: list[Versions] = []
     for version in versions:
         if grouped and columns[version] == columns[grouped[-1].first]:
@@ -91,19 +95,22 @@ def ranges(found: Sequence[Row], versions: Sequence[int]) -> list[Versions]:
 
 
 def text(message: type, width: int | None = None) -> str:
-    """All versions of a message as a table: a row for each field, a column for each range of equal versions.
+    """Return all versions of a message as a table: a row for each field, a column for each range of equal versions.
 
-    A cell that says SAME says what the one left of it says. The fields of a struct stand below it, so that an array of
-    structs is just an array. ``width``: columns that do not fit go into another table below.
+    A cell with SAME has the same type as the cell left of it. Fields of a struct follow it, indented, so the type of an
+    array of structs is just "array".
+
+    Args:
+        width: columns that do not fit into this many characters go into another table below.
     """
-    found = rows(message)
-    columns = ranges(found, _versions(message))
-    labels = [f"{'  ' * (row.depth + 1)}{row.name}{'' if row.tag is None else f' [tag {row.tag}]'}" for row in found]
+    table = rows(message)
+    columns = ranges(table, _versions(message))
+    labels = [f"{'  ' * (row.depth + 1)}{row.name}{'' if row.tag is None else f' [tag {row.tag}]'}" for row in table]
     labels = [schema_of(message).name, *labels]
     tables: list[str] = []
     while columns:
         fitting = len(columns)
-        while _too_wide(lines := _table(labels, found, columns[:fitting]), width) and fitting > 1:
+        while _too_wide(lines := _table(labels, table, columns[:fitting]), width) and fitting > 1:
             fitting -= 1
         tables.append("\n".join(lines))
         columns = columns[fitting:]
@@ -114,16 +121,16 @@ def _too_wide(lines: Sequence[str], width: int | None) -> bool:
     return width is not None and max(map(len, lines)) > width
 
 
-def _table(labels: Sequence[str], found: Sequence[Row], columns: Sequence[Versions]) -> list[str]:
-    cells = [_cells([_short(row.forms.get(column.first)) for column in columns]) for row in found]
+def _table(labels: Sequence[str], table: Sequence[Row], columns: Sequence[Versions]) -> list[str]:
+    cells = [_cells([_short(row.forms.get(column.first)) for column in columns]) for row in table]
     lines = zip(labels, [[f"v{column}" for column in columns], *cells], strict=True)
-    table = [[label, *line] for label, line in lines]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in table]
+    lines_with_labels = [[label, *line] for label, line in lines]
+    widths = [max(map(len, column)) for column in zip(*lines_with_labels, strict=True)]
+    return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines_with_labels]
 
 
-def _short(found: str | None) -> str:
-    return ABSENT if found is None else found.removesuffix(" of struct")
+def _short(type_name: str | None) -> str:
+    return ABSENT if type_name is None else type_name.removesuffix(" of struct")
 
 
 def _cells(forms: Sequence[str]) -> list[str]:
@@ -132,15 +139,17 @@ def _cells(forms: Sequence[str]) -> list[str]:
 
 
 def json_form(message: type, version: int | None = None) -> dict[str, object]:
-    """The same as an object: for each field its form by range of versions, null where it is absent."""
-    found = rows(message, version)
-    columns = ranges(found, [version] if version is not None else _versions(message))
+    """Return the versions of a message as an object for JSON: the type of each field by range of versions, null if
+    absent.
+    """
+    table = rows(message, version)
+    columns = ranges(table, [version] if version is not None else _versions(message))
     return {
         "message": schema_of(message).name,
         "versions": [str(column) for column in columns],
         "fields": [
             {"path": row.path, "tag": row.tag, "types": {str(c): row.forms.get(c.first) for c in columns}}
-            for row in found
+            for row in table
             if row.field is not None
         ],
     }
@@ -148,7 +157,13 @@ def json_form(message: type, version: int | None = None) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is different in a version from the one before. ``fields``: paths; a struct stands for what is in it."""
+    """A difference between one version and the one before.
+
+    Attributes:
+        version: the newer version.
+        what: the kind of change, such as "added".
+        fields: paths of the changed fields; a struct represents its fields.
+    """
 
     version: int
     what: str
@@ -156,14 +171,14 @@ class Change:
 
 
 def changes(message: type) -> list[Change]:
-    """What came with each version, the oldest left out, in order of versions."""
-    found = rows(message)
-    return [change for old, new in pairwise(_versions(message)) for change in _changes(found, old, new)]
+    """Return the changes of each version of a message, from the second one on, in order of versions."""
+    table = rows(message)
+    return [change for old, new in pairwise(_versions(message)) for change in _changes(table, old, new)]
 
 
-def _changes(found: Sequence[Row], old: int, new: int) -> Iterator[Change]:
-    fields = [row for row in found if row.field is not None]
-    flexible = any(row.field is None and new in row.forms and old not in row.forms for row in found if row.depth == 0)
+def _changes(table: Sequence[Row], old: int, new: int) -> Iterator[Change]:
+    fields = [row for row in table if row.field is not None]
+    flexible = any(row.field is None and new in row.forms and old not in row.forms for row in table if row.depth == 0)
     if flexible:
         yield Change(new, "flexible: compact lengths, tagged fields")
     for what, chosen in (

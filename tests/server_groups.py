@@ -23,12 +23,12 @@ class Group:
     name: str
     members: Mapping[str, MemberSubscription]
     partitions: Mapping[UUID, int]
-    alike: bool
+    homogeneous: bool
     expected: GroupAssignment
 
     def assigned(self) -> GroupAssignment:
         """What ours gives."""
-        return assign(self.name, self.members, self.partitions, alike=self.alike)
+        return assign(self.name, self.members, self.partitions, homogeneous=self.homogeneous)
 
 
 def groups(name: str, release: str) -> list[Group]:
@@ -54,7 +54,7 @@ def _group(line: Mapping[str, Any], name: str) -> Group:
         name=name,
         members=members,
         partitions={ids[topic]: count for topic, count in given["topics"].items()},
-        alike=given["subscription_type"] == "homogeneous",
+        homogeneous=given["subscription_type"] == "homogeneous",
         expected={member_id: _by_topic(ids, owned) for member_id, owned in line["output"].items()},
     )
 

@@ -1,4 +1,4 @@
-"""Calls into tables: what groups did, and what it cost.
+"""The analysis of captured calls: tables of what groups did and what it cost.
 
-Pure functions, used by both runners. They know nothing of packets, files or Spark.
+Pure functions, used by the single-process run and by Spark. They do not depend on packets, files or Spark.
 """

@@ -1,7 +1,7 @@
-"""Which cluster a broker is of: what answers say of theirs, put together over a whole capture.
+"""The cluster of each broker, derived from responses of the whole capture.
 
-Metadata and DescribeCluster answers have the id of the cluster and list its brokers; FindCoordinator names a broker of
-the same cluster. An address may be of one cluster today and of another tomorrow, so what it was told last counts.
+Metadata and DescribeCluster responses have the cluster id and the brokers; FindCoordinator names a broker of the same
+cluster. An address may belong to different clusters over time, so the latest statement before a moment counts.
 """
 
 from __future__ import annotations
@@ -16,8 +16,13 @@ from kwire.capture.calls.model import Call
 
 
 @dataclass(frozen=True, slots=True)
-class Saying:
-    """An answer about a cluster. ``cluster``: its id, if it is told; ``nodes``: ``id host:port`` of brokers of it."""
+class ClusterStatement:
+    """A response's statement about a cluster.
+
+    Attributes:
+        cluster: the cluster id, if the response has it.
+        nodes: its brokers, as ``id host:port``.
+    """
 
     ts: int
     conn_id: str
@@ -27,12 +32,12 @@ class Saying:
 
     @property
     def content(self) -> tuple[str, str, str | None, tuple[str, ...]]:
-        """All but the time: only the first of those that are alike is needed."""
+        """Everything except the time: of equal statements only the first is needed."""
         return self.conn_id, self.broker, self.cluster, self.nodes
 
 
-def saying_of(call: Call) -> Saying | None:
-    """What a call says of the cluster; None for most calls."""
+def statement_of(call: Call) -> ClusterStatement | None:
+    """Return a call's statement about the cluster; None for most calls."""
     response = call.response
     if response is None or call.response_us is None:
         return None
@@ -44,37 +49,41 @@ def saying_of(call: Call) -> Saying | None:
             for node in response.brokers
         }
     elif call.api_key == ApiKey.FIND_COORDINATOR:
-        found = [one for one in response.coordinators or [response] if not one.error_code and one.host]
-        nodes = {f"{node.node_id} {endpoint(node.host, node.port)}" for node in found}
+        coordinators = [one for one in response.coordinators or [response] if not one.error_code and one.host]
+        nodes = {f"{node.node_id} {endpoint(node.host, node.port)}" for node in coordinators}
     else:
         return None
     if cluster is None and not nodes:
         return None
-    return Saying(call.response_us, call.connection, call.broker, cluster, tuple(sorted(nodes)))
+    return ClusterStatement(call.response_us, call.connection, call.broker, cluster, tuple(sorted(nodes)))
 
 
 def endpoint(host: str, port: int) -> str:
-    """``host:port`` as captures write it."""
+    """Return ``host:port``, as in captures."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-Told = list[tuple[int, str]]  # when which cluster was told
+Changes = list[tuple[int, str]]  # time and cluster
 
 
 class Clusters:
-    """Finds the cluster of a broker at a moment. ``sayings``: all of a capture's, in any order."""
+    """The cluster of each broker over time.
 
-    def __init__(self, sayings: Iterable[Saying] = ()) -> None:
-        self._own: dict[str | None, str] = {}  # by connection, in the end of those whose broker was told several
-        self._said: Mapping[str, Told] = defaultdict(list)
-        self._listed: Mapping[str, Told] = defaultdict(list)
+    Args:
+        statements: all statements of a capture, in any order.
+    """
+
+    def __init__(self, statements: Iterable[ClusterStatement] = ()) -> None:
+        self._own: dict[str | None, str] = {}  # cluster by connection; finally only for brokers with several clusters
+        self._stated: Mapping[str, Changes] = defaultdict(list)
+        self._listed: Mapping[str, Changes] = defaultdict(list)
         self._ids: dict[tuple[str | None, str], int] = {}
-        self._beside: dict[str, str] = {}  # another broker of the same cluster, which is not known
-        every = sorted(set(sayings), key=lambda one: (one.ts, one.conn_id, one.broker, one.nodes, one.cluster or ""))
+        self._beside: dict[str, str] = {}  # by broker: another broker of the same cluster, whose id is not id_of
+        every = sorted(set(statements), key=lambda one: (one.ts, one.conn_id, one.broker, one.nodes, one.cluster or ""))
         for one in every:
             if one.cluster is not None:
                 self._own.setdefault(one.conn_id, one.cluster)
-                self._said[one.broker].append((one.ts, one.cluster))
+                self._stated[one.broker].append((one.ts, one.cluster))
                 for node, address in _split(one.nodes):
                     self._listed[address].append((one.ts, one.cluster))
                     self._ids[one.cluster, address] = node
@@ -86,39 +95,41 @@ class Clusters:
                     self._listed[address].append((one.ts, cluster))
                 else:
                     self._join(one.broker, address)
-        self._said = {address: _changes(told) for address, told in self._said.items()}
-        several = {one.conn_id for one in every if len(self._said.get(one.broker, [])) > 1}
+        self._stated = {address: _changes(times) for address, times in self._stated.items()}
+        several = {one.conn_id for one in every if len(self._stated.get(one.broker, [])) > 1}
         self._own = {conn_id: cluster for conn_id, cluster in self._own.items() if conn_id in several}
-        self._listed = {address: _changes(told) for address, told in self._listed.items()}
+        self._listed = {address: _changes(times) for address, times in self._listed.items()}
         self._named = self._names()
 
     def __eq__(self, other: object) -> bool:
-        """Whether both have the same answers, to whatever is asked."""
+        """True if both give the same result for every argument."""
         return isinstance(other, Clusters) and vars(self) == vars(other)
 
     __hash__ = None  # type: ignore[assignment]
 
-    def known(self, conn_id: str | None, broker: str | None, ts: int) -> str | None:
-        """The id of the cluster: as told on this connection, else of this address at or before ``ts``, else after."""
+    def id_of(self, conn_id: str | None, broker: str | None, ts: int) -> str | None:
+        """Return the cluster id: from this connection, else the latest for this address up to ``ts``, else the next
+        one after.
+        """
         if broker is None:
             return None
         return self._told(conn_id, broker, ts) or self._named.get(self._first(broker))
 
     def of(self, conn_id: str | None, broker: str | None, ts: int) -> str | None:
-        """The id of the cluster; where no answer told it, the first address of its brokers."""
-        return self.known(conn_id, broker, ts) or (None if broker is None else self._first(broker))
+        """Return the cluster id; if no response has it, the first address of the cluster's brokers."""
+        return self.id_of(conn_id, broker, ts) or (None if broker is None else self._first(broker))
 
     def node_id(self, conn_id: str | None, broker: str, ts: int) -> int | None:
-        """The id of a broker: as answers tell that list its address."""
-        known = self.known(conn_id, broker, ts)
-        return self._ids.get((known, broker), self._ids.get((None, broker)))
+        """Return the id of a broker, from responses that list its address."""
+        cluster = self.id_of(conn_id, broker, ts)
+        return self._ids.get((cluster, broker), self._ids.get((None, broker)))
 
     def _told(self, conn_id: str | None, broker: str, ts: int) -> str | None:
         if conn_id in self._own:
             return self._own[conn_id]
-        for told in (self._said.get(broker), self._listed.get(broker)):
-            if told:
-                return told[max(bisect_right(told, ts, key=lambda one: one[0]) - 1, 0)][1]
+        for times in (self._stated.get(broker), self._listed.get(broker)):
+            if times:
+                return times[max(bisect_right(times, ts, key=lambda one: one[0]) - 1, 0)][1]
         return None
 
     def _first(self, broker: str) -> str:
@@ -132,22 +143,24 @@ class Clusters:
             self._beside[second] = first
 
     def _names(self) -> dict[str, str]:
-        """Clusters by first address, of brokers beside one whose cluster is known, if that is but one."""
-        found: dict[str, set[str]] = defaultdict(set)
+        """Return cluster ids by first address, for brokers that are listed together with brokers of exactly one
+        known cluster.
+        """
+        ids: dict[str, set[str]] = defaultdict(set)
         for broker in {*self._beside, *self._beside.values()}:
-            for told in (self._said.get(broker, []), self._listed.get(broker, [])):
-                found[self._first(broker)] |= {cluster for _, cluster in told}
-        return {first: clusters.pop() for first, clusters in found.items() if len(clusters) == 1}
+            for times in (self._stated.get(broker, []), self._listed.get(broker, [])):
+                ids[self._first(broker)] |= {cluster for _, cluster in times}
+        return {first: clusters.pop() for first, clusters in ids.items() if len(clusters) == 1}
 
 
 def _split(nodes: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Ids and addresses."""
+    """Return ids and addresses."""
     for node in nodes:
         number, _, address = node.partition(" ")
         yield int(number), address
 
 
-def _changes(told: Sequence[tuple[int, str]]) -> Told:
-    """Only where another cluster is told than before."""
-    ordered = sorted(told)
+def _changes(times: Sequence[tuple[int, str]]) -> Changes:
+    """Return only the statements that differ from the one before."""
+    ordered = sorted(times)
     return [one for n, one in enumerate(ordered) if not n or one[1] != ordered[n - 1][1]]

@@ -1,4 +1,4 @@
-"""What a table is made of: columns with type, unit and how each is obtained, and the forms Spark and Arrow want."""
+"""Definition of tables: columns with type, unit and origin, and their schemas in Spark and Arrow."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
-Row = dict[str, Any]  # a row of a table by its columns; timestamps are integers: microseconds since 1970, UTC
-Tables = Mapping[str, list[Row]]  # rows by the name of their table
+Row = dict[str, Any]  # values by column; timestamps are integers: microseconds since 1970, UTC
+Tables = Mapping[str, list[Row]]  # rows by table name
 MS = 1000  # microseconds
 
-# Types of columns: how Spark and Arrow call each.
+# Types of columns, with their names in Spark and Arrow.
 SPARK = {
     "string": "STRING",
     "int": "INT",
@@ -26,7 +26,12 @@ SPARK = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """``how``: where the value comes from; ``unit``: of a number, empty where there is none."""
+    """A column of a table.
+
+    Attributes:
+        how: origin of the value.
+        unit: of a number; empty if it has none.
+    """
 
     name: str
     type: str
@@ -36,19 +41,24 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """``grain``: what one row is; ``order``: the columns that rows are sorted by."""
+    """A table.
+
+    Attributes:
+        grain: meaning of one row.
+        order: the columns that rows are sorted by.
+    """
 
     name: str
     grain: str
     columns: tuple[Column, ...]
     order: tuple[str, ...]
-    _empty: Row = field(init=False, repr=False, compare=False)  # a row of which nothing is known
+    _empty: Row = field(init=False, repr=False, compare=False)  # a row with None in every column
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_empty", dict.fromkeys(column.name for column in self.columns))
 
     def row(self, **values: Any) -> Row:
-        """A row: what is not given is None. Raises: ValueError for a column that is not there."""
+        """Return a row; columns that are not given are None. Raises: ValueError for an unknown column."""
         row = {**self._empty, **values}
         if len(row) > len(self._empty):
             unknown = values.keys() - self._empty.keys()
@@ -56,10 +66,10 @@ class Table:
         return row
 
     def sorted(self, rows: Iterable[Row]) -> list[Row]:
-        """The rows in the table's order; None comes first."""
+        """Return the rows in the table's order; None sorts first."""
         kept = list(rows)
         try:
-            return sorted(kept, key=itemgetter(*self.order))  # the same, unless None meets something else
+            return sorted(kept, key=itemgetter(*self.order))  # fails only if None is compared with a value
         except TypeError:
             return sorted(kept, key=lambda row: [(row[name] is not None, row[name]) for name in self.order])
 
@@ -116,12 +126,12 @@ GENERATION = integer("generation", "generation of a classic group; epoch of a KI
 
 
 def spark_schema(table: Table) -> str:
-    """The table's schema as Spark reads it from text."""
+    """Return the table's schema in Spark's text form."""
     return ", ".join(f"`{column.name}` {SPARK[column.type]}" for column in table.columns)
 
 
 def arrow_schema(table: Table) -> Any:
-    """The table's schema in pyarrow, which Parquet files get."""
+    """Return the table's schema in pyarrow, as used for Parquet files."""
     import pyarrow as pa
 
     types = {
@@ -138,14 +148,14 @@ def arrow_schema(table: Table) -> Any:
 
 
 def printable(value: Any) -> Any:
-    """A text, or a list of them, without what is not UTF-8: instead of a byte that is none stands ``\\udc80``."""
+    r"""Return text, or a list of text, with ``\udc80`` and so on in place of bytes that are not UTF-8."""
     if isinstance(value, list):
         return [printable(one) for one in value]
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
 def arrow_table(table: Table, rows: Iterable[Row]) -> Any:
-    """Rows as a pyarrow.Table. Texts are made ``printable``."""
+    """Return rows as a pyarrow.Table; text is made ``printable``."""
     import pyarrow as pa
 
     kept = list(rows)
@@ -163,16 +173,16 @@ def arrow_table(table: Table, rows: Iterable[Row]) -> Any:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def rows_of(found: Any) -> list[Row]:
-    """The rows of a pyarrow.Table, as they were put into it."""
+def rows_of(table: Any) -> list[Row]:
+    """Return the rows of a pyarrow.Table, inverse of ``arrow_table``."""
     import pyarrow as pa
 
     columns: dict[str, list[Any]] = {}
-    for told, values in zip(found.schema, found.columns, strict=True):
-        if pa.types.is_timestamp(told.type):
-            columns[told.name] = values.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_pylist()
-        elif pa.types.is_map(told.type):
-            columns[told.name] = [None if value is None else dict(value) for value in values.to_pylist()]
+    for column, values in zip(table.schema, table.columns, strict=True):
+        if pa.types.is_timestamp(column.type):
+            columns[column.name] = values.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_pylist()
+        elif pa.types.is_map(column.type):
+            columns[column.name] = [None if value is None else dict(value) for value in values.to_pylist()]
         else:
-            columns[told.name] = values.to_pylist()
+            columns[column.name] = values.to_pylist()
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -1,7 +1,7 @@
-"""What happens in groups, one thing after the other: rows of ``group_events``, and the words for it.
+"""Events in groups: rows of ``group_events``, and their names.
 
-What depends on more than one call - who owned what, what set off a rebalance - is for ``history``. Topics of which a
-call has only the id stand as ``id:...`` until ``name_topics`` is given the names that other calls told.
+Anything that depends on more than one call (owners, triggers of rebalances) is in ``groups.history``. A topic of which
+a call has only the id is ``id:...`` until ``name_topics`` replaces it by the name from another call.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ EVENTS: Mapping[str, str] = {
 
 @dataclass(slots=True, kw_only=True)
 class GroupEvent:
-    """A row of ``group_events``: each field with its column. Its capture, cluster and life are not its own."""
+    """A row of ``group_events``, without capture, cluster and life."""
 
     ts: Annotated[
         int,
@@ -124,26 +124,26 @@ class GroupEvent:
     part: Annotated[int, integer("part", "counts the events of one call", "count")] = 0
 
     def row(self, capture_id: str, cluster: str | None = None, life: int | None = None) -> Row:
-        """The row."""
+        """Return the row, with capture, cluster and life."""
         ts, group_id, *rest = _values(self)
         return dict(zip(_COLUMNS, (capture_id, ts, group_id, cluster, life, *rest), strict=True))
 
     @property
     def key(self) -> tuple[int, str, int, int]:
-        """What events of a group are sorted by."""
+        """Sort key of events of a group."""
         return self.ts, self.conn_id or "", self.number, self.part
 
 
 def _declared() -> Iterator[Column]:
     for name, hint in get_type_hints(GroupEvent, include_extras=True).items():
         (column,) = hint.__metadata__
-        assert column.name == name, f"the field {name} has the column {column.name}"
+        assert column.name == name, f"field {name} is declared with column {column.name}"
         yield column
 
 
 _ts, _group_id, *_others = _declared()
 EVENT_COLUMNS = (_ts, _group_id, CLUSTER, LIFE, *_others)
-"""The columns of ``group_events``, without that of the capture."""
+"""The columns of ``group_events``, without ``capture_id``."""
 
 _FIELDS = tuple(GroupEvent.__slots__)
 _COLUMNS = tuple(column.name for column in (CAPTURE_ID, *EVENT_COLUMNS))
@@ -152,7 +152,7 @@ _values = attrgetter(*_FIELDS)
 
 @lru_cache(256)
 def error_name(code: int | None) -> str | None:
-    """Kafka's name of an error code, or its number if it is none of Kafka's."""
+    """Return Kafka's name of an error code, or its number if it is unknown."""
     if code is None:
         return None
     try:
@@ -162,18 +162,18 @@ def error_name(code: int | None) -> str | None:
 
 
 def partition_name(topic: str, partition: int) -> str:
-    """``orders-3``, as Kafka writes it."""
+    """Return ``orders-3``, Kafka's notation of a partition."""
     return f"{topic}-{partition}"
 
 
 def split_partition(name: str) -> tuple[str, int]:
-    """The topic and the partition of ``orders-3``."""
+    """Return topic and partition of ``orders-3``."""
     topic, _, partition = name.rpartition("-")
     return topic, int(partition)
 
 
 def name_topics(event: GroupEvent, names: Mapping[str, str]) -> GroupEvent:
-    """The event, with the names of the topics that it has by id."""
+    """Return the event with topic names in place of ids, where they are known."""
     if event.topic is not None and event.topic in names:
         event = replace(event, topic=names[event.topic])
     if event.partitions and any(partition.startswith("id:") for partition in event.partitions):

@@ -1,6 +1,6 @@
-"""One call into what it says of groups: events, as plain rows that any runner can carry and sort.
+"""Extraction of group events from one call.
 
-An event depends on its call alone, so calls may be taken in any order, anywhere.
+An event depends only on its call, so calls can be processed in any order and place.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kwire.capture.calls.model import Call
 from kwire.errorcodes import ErrorCode
 from kwire.errors import WireError
 
-# KIP-848 answers after which a member starts over.
+# Error codes after which a KIP-848 member rejoins.
 FENCING = {
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.FENCED_INSTANCE_ID,
@@ -26,18 +26,18 @@ FENCING = {
 
 
 def events_of(call: Call) -> list[GroupEvent]:
-    """What a call says of groups, in order; nothing for most calls."""
+    """Return the group events of a call, in order; none for most calls."""
     extract = _EXTRACTORS.get(call.api_key if call.api_key is not None else -1)
     if extract is None or call.request is None or call.request_us is None:
         return []
-    found = list(extract(_Said(call)))
-    for part, event in enumerate(found):
+    events = list(extract(_CallEvents(call)))
+    for part, event in enumerate(events):
         event.part = part
-    return found
+    return events
 
 
-class _Said:
-    """A call, and the events of its request and of its response."""
+class _CallEvents:
+    """A call, and constructors of its events."""
 
     def __init__(self, call: Call) -> None:
         self.call = call
@@ -45,11 +45,13 @@ class _Said:
         self.response = call.response if call.response_us is not None else None
         self.code: int | None = getattr(self.response, "error_code", None)
 
-    def request_event(self, event: str, group: str, protocol: str | None, **more: Any) -> GroupEvent:
+    def at_request(self, event: str, group: str, protocol: str | None, **more: Any) -> GroupEvent:
+        """Return an event at the time of the request."""
         assert self.call.request_us is not None
         return self._event(self.call.request_us, event, group, protocol, more)
 
-    def response_event(self, event: str, group: str, protocol: str | None, **more: Any) -> GroupEvent:
+    def at_response(self, event: str, group: str, protocol: str | None, **more: Any) -> GroupEvent:
+        """Return an event at the time of the response."""
         assert self.call.response_us is not None
         return self._event(self.call.response_us, event, group, protocol, more)
 
@@ -73,17 +75,19 @@ class _Said:
 # --- classic ------------------------------------------------------------------------------------------------------
 
 
-def _join(said: _Said) -> Iterator[GroupEvent]:
-    request, response, group = said.request, said.response, said.request.group_id
+def _join(call_events: _CallEvents) -> Iterator[GroupEvent]:
+    request, response, group = call_events.request, call_events.response, call_events.request.group_id
     topics, owned = _subscription(request)
-    yield said.request_event(
+    yield call_events.at_request(
         "join_sent",
         group,
         CLASSIC,
         member_id=request.member_id,
         instance_id=request.group_instance_id,
         session_timeout_ms=request.session_timeout_ms,
-        rebalance_timeout_ms=request.rebalance_timeout_ms if said.call.api_version else request.session_timeout_ms,
+        rebalance_timeout_ms=request.rebalance_timeout_ms
+        if call_events.call.api_version
+        else request.session_timeout_ms,
         protocol_name=",".join(protocol.name for protocol in request.protocols),
         topics=topics,
         partitions=owned,
@@ -91,12 +95,12 @@ def _join(said: _Said) -> Iterator[GroupEvent]:
     )
     if response is None:
         return
-    who = {"member_id": response.member_id or request.member_id, "instance_id": request.group_instance_id}
-    if said.code:
-        event = "member_id_given" if said.code == ErrorCode.MEMBER_ID_REQUIRED else "join_error"
-        yield said.response_event(event, group, CLASSIC, error_code=said.code, **who)
+    member = {"member_id": response.member_id or request.member_id, "instance_id": request.group_instance_id}
+    if call_events.code:
+        event = "member_id_given" if call_events.code == ErrorCode.MEMBER_ID_REQUIRED else "join_error"
+        yield call_events.at_response(event, group, CLASSIC, error_code=call_events.code, **member)
         return
-    yield said.response_event(
+    yield call_events.at_response(
         "join_done",
         group,
         CLASSIC,
@@ -105,12 +109,12 @@ def _join(said: _Said) -> Iterator[GroupEvent]:
         leader=response.leader,
         members=[member.member_id for member in response.members] or None,
         error_code=0,
-        **who,
+        **member,
     )
 
 
 def _subscription(request: Any) -> tuple[list[str] | None, list[str] | None]:
-    """Topics, and partitions still owned, of the first protocol that can be read."""
+    """Return topics and owned partitions of the first protocol that can be decoded."""
     if request.protocol_type != "consumer":
         return None, None
     for protocol in request.protocols:
@@ -127,7 +131,7 @@ def _partitions(found: Iterable[Any]) -> list[str]:
 
 
 def _share(protocol_type: str | None, assignment: bytes) -> list[str] | None:
-    """The partitions of an assignment; None if they cannot be read."""
+    """Return the partitions of an assignment; None if it cannot be decoded."""
     if protocol_type not in (None, "consumer"):
         return None
     if not assignment:
@@ -139,17 +143,17 @@ def _share(protocol_type: str | None, assignment: bytes) -> list[str] | None:
     return _partitions(found.assigned_partitions)
 
 
-def _sync(said: _Said) -> Iterator[GroupEvent]:
-    request, response, group = said.request, said.response, said.request.group_id
-    who = {
+def _sync(call_events: _CallEvents) -> Iterator[GroupEvent]:
+    request, response, group = call_events.request, call_events.response, call_events.request.group_id
+    member = {
         "member_id": request.member_id,
         "instance_id": request.group_instance_id,
         "generation": request.generation_id,
     }
-    yield said.request_event("sync_sent", group, CLASSIC, **who)
+    yield call_events.at_request("sync_sent", group, CLASSIC, **member)
     for planned in request.assignments:
         share = _share(request.protocol_type, planned.assignment)
-        yield said.request_event(
+        yield call_events.at_request(
             "planned",
             group,
             CLASSIC,
@@ -160,38 +164,38 @@ def _sync(said: _Said) -> Iterator[GroupEvent]:
         )
     if response is None:
         return
-    if said.code:
-        yield said.response_event("sync_error", group, CLASSIC, error_code=said.code, **who)
+    if call_events.code:
+        yield call_events.at_response("sync_error", group, CLASSIC, error_code=call_events.code, **member)
     else:
         share = _share(response.protocol_type or request.protocol_type, response.assignment)
-        yield said.response_event("sync_done", group, CLASSIC, error_code=0, partitions=share, **who)
+        yield call_events.at_response("sync_done", group, CLASSIC, error_code=0, partitions=share, **member)
 
 
-def _heartbeat(said: _Said) -> Iterator[GroupEvent]:
-    request, group = said.request, said.request.group_id
-    who = {
+def _heartbeat(call_events: _CallEvents) -> Iterator[GroupEvent]:
+    request, group = call_events.request, call_events.request.group_id
+    member = {
         "member_id": request.member_id,
         "instance_id": request.group_instance_id,
         "generation": request.generation_id,
     }
-    if said.response is None:
-        yield said.request_event("heartbeat", group, CLASSIC, **who)
+    if call_events.response is None:
+        yield call_events.at_request("heartbeat", group, CLASSIC, **member)
     else:
-        event = "heartbeat_error" if said.code else "heartbeat"
-        yield said.response_event(event, group, CLASSIC, error_code=said.code, **who)
+        event = "heartbeat_error" if call_events.code else "heartbeat"
+        yield call_events.at_response(event, group, CLASSIC, error_code=call_events.code, **member)
 
 
-def _leave(said: _Said) -> Iterator[GroupEvent]:
-    request, response, group = said.request, said.response, said.request.group_id
+def _leave(call_events: _CallEvents) -> Iterator[GroupEvent]:
+    request, response, group = call_events.request, call_events.response, call_events.request.group_id
     if not request.members:
-        yield said.request_event("leave", group, CLASSIC, member_id=request.member_id, error_code=said.code)
+        yield call_events.at_request("leave", group, CLASSIC, member_id=request.member_id, error_code=call_events.code)
         return
     answers = {}
     if response is not None:
         answers = {(one.member_id, one.group_instance_id): one.error_code for one in response.members}
     for leaving in request.members:
-        code = said.code or answers.get((leaving.member_id, leaving.group_instance_id))
-        yield said.request_event(
+        code = call_events.code or answers.get((leaving.member_id, leaving.group_instance_id))
+        yield call_events.at_request(
             "leave",
             group,
             CLASSIC,
@@ -205,35 +209,35 @@ def _leave(said: _Said) -> Iterator[GroupEvent]:
 # --- KIP-848 and its relatives ------------------------------------------------------------------------------------
 
 
-def _consumer(said: _Said) -> Iterator[GroupEvent]:
-    request, response = said.request, said.response
+def _consumer(call_events: _CallEvents) -> Iterator[GroupEvent]:
+    request, response = call_events.request, call_events.response
     topics = None if request.subscribed_topic_names is None else sorted(request.subscribed_topic_names)
     if request.subscribed_topic_regex:
         topics = [*(topics or []), f"/{request.subscribed_topic_regex}/"]
-    told = None if response is None or response.assignment is None else response.assignment.topic_partitions
+    target = None if response is None or response.assignment is None else response.assignment.topic_partitions
     yield from _epochs(
-        said,
+        call_events,
         CONSUMER,
         topics,
         None if request.topic_partitions is None else _by_id(request.topic_partitions),
-        None if told is None else _by_id(told),
+        None if target is None else _by_id(target),
     )
 
 
-def _share_group(said: _Said) -> Iterator[GroupEvent]:
-    request, response = said.request, said.response
+def _share_group(call_events: _CallEvents) -> Iterator[GroupEvent]:
+    request, response = call_events.request, call_events.response
     topics = None if request.subscribed_topic_names is None else sorted(request.subscribed_topic_names)
-    told = None if response is None or response.assignment is None else response.assignment.topic_partitions
-    yield from _epochs(said, SHARE, topics, None, None if told is None else _by_id(told))
+    target = None if response is None or response.assignment is None else response.assignment.topic_partitions
+    yield from _epochs(call_events, SHARE, topics, None, None if target is None else _by_id(target))
 
 
-def _streams(said: _Said) -> Iterator[GroupEvent]:
-    request, response = said.request, said.response
+def _streams(call_events: _CallEvents) -> Iterator[GroupEvent]:
+    request, response = call_events.request, call_events.response
     topics = None
     if request.topology is not None:
         topics = sorted({topic for part in request.topology.subtopologies for topic in part.source_topics})
-    told = None if response is None else response.active_tasks
-    yield from _epochs(said, STREAMS, topics, _tasks(request.active_tasks), _tasks(told))
+    target = None if response is None else response.active_tasks
+    yield from _epochs(call_events, STREAMS, topics, _tasks(request.active_tasks), _tasks(target))
 
 
 def _by_id(found: Iterable[Any]) -> list[str]:
@@ -249,16 +253,25 @@ def _tasks(found: Iterable[Any] | None) -> list[str] | None:
 
 
 def _epochs(
-    said: _Said, protocol: str, topics: list[str] | None, owned: list[str] | None, told: list[str] | None
+    call_events: _CallEvents,
+    protocol: str,
+    topics: list[str] | None,
+    owned: list[str] | None,
+    target: list[str] | None,
 ) -> Iterator[GroupEvent]:
-    request, response, group, epoch = said.request, said.response, said.request.group_id, said.request.member_epoch
+    request, response, group, epoch = (
+        call_events.request,
+        call_events.response,
+        call_events.request.group_id,
+        call_events.request.member_epoch,
+    )
     timeout = getattr(request, "rebalance_timeout_ms", -1)
-    who = {
+    member = {
         "member_id": request.member_id or (response.member_id if response is not None else None),
         "instance_id": getattr(request, "instance_id", None),
     }
     says = {
-        **who,
+        **member,
         "generation": epoch,
         "topics": topics,
         "partitions": owned,
@@ -266,46 +279,51 @@ def _epochs(
         "protocol_name": getattr(request, "server_assignor", None),
     }
     if epoch < 0:
-        yield said.request_event("leave", group, protocol, **who, generation=epoch, error_code=said.code)
+        yield call_events.at_request("leave", group, protocol, **member, generation=epoch, error_code=call_events.code)
         return
     if epoch == 0:
-        yield said.request_event("join_sent", group, protocol, **says)
+        yield call_events.at_request("join_sent", group, protocol, **says)
     else:
         if topics is not None:
-            yield said.request_event("subscribed", group, protocol, **says)
+            yield call_events.at_request("subscribed", group, protocol, **says)
         if owned is not None:
-            yield said.request_event("owned", group, protocol, **who, generation=epoch, partitions=owned)
+            yield call_events.at_request("owned", group, protocol, **member, generation=epoch, partitions=owned)
     if response is None:
         if epoch and topics is None and owned is None:
-            yield said.request_event("heartbeat", group, protocol, **who, generation=epoch)
+            yield call_events.at_request("heartbeat", group, protocol, **member, generation=epoch)
         return
-    if said.code:
-        event = "join_error" if epoch == 0 else "fenced" if said.code in FENCING else "heartbeat_error"
-        yield said.response_event(event, group, protocol, **who, generation=epoch, error_code=said.code)
+    if call_events.code:
+        event = "join_error" if epoch == 0 else "fenced" if call_events.code in FENCING else "heartbeat_error"
+        yield call_events.at_response(event, group, protocol, **member, generation=epoch, error_code=call_events.code)
         return
-    now = {**who, "generation": response.member_epoch, "interval_ms": response.heartbeat_interval_ms, "error_code": 0}
+    now = {
+        **member,
+        "generation": response.member_epoch,
+        "interval_ms": response.heartbeat_interval_ms,
+        "error_code": 0,
+    }
     if epoch == 0:
-        yield said.response_event("join_done", group, protocol, **now)
+        yield call_events.at_response("join_done", group, protocol, **now)
     elif response.member_epoch != epoch:
-        yield said.response_event("epoch_change", group, protocol, **now)
-    elif told is None:
-        yield said.response_event("heartbeat", group, protocol, **now)
-    if told is not None:
-        yield said.response_event("assigned", group, protocol, **now, partitions=told)
+        yield call_events.at_response("epoch_change", group, protocol, **now)
+    elif target is None:
+        yield call_events.at_response("heartbeat", group, protocol, **now)
+    if target is not None:
+        yield call_events.at_response("assigned", group, protocol, **now, partitions=target)
 
 
 # --- offsets and coordinators -------------------------------------------------------------------------------------
 
 
-def _commit(said: _Said) -> Iterator[GroupEvent]:
-    request = said.request
-    yield from _commits(said, "commit", request.generation_id_or_member_epoch)
+def _commit(call_events: _CallEvents) -> Iterator[GroupEvent]:
+    request = call_events.request
+    yield from _commits(call_events, "commit", request.generation_id_or_member_epoch)
 
 
-def _txn_commit(said: _Said) -> Iterator[GroupEvent]:
-    request = said.request
+def _txn_commit(call_events: _CallEvents) -> Iterator[GroupEvent]:
+    request = call_events.request
     yield from _commits(
-        said,
+        call_events,
         "txn_commit",
         request.generation_id,
         transactional_id=request.transactional_id,
@@ -314,8 +332,8 @@ def _txn_commit(said: _Said) -> Iterator[GroupEvent]:
     )
 
 
-def _commits(said: _Said, event: str, generation: int, **producer: Any) -> Iterator[GroupEvent]:
-    request, response = said.request, said.response
+def _commits(call_events: _CallEvents, event: str, generation: int, **producer: Any) -> Iterator[GroupEvent]:
+    request, response = call_events.request, call_events.response
     codes = {}
     if response is not None:
         codes = {
@@ -327,7 +345,7 @@ def _commits(said: _Said, event: str, generation: int, **producer: Any) -> Itera
         name = _topic_of(topic)
         for partition in topic.partitions:
             code = codes.get((name, partition.partition_index))
-            yield said.request_event(
+            yield call_events.at_request(
                 f"{event}_error" if code else event,
                 request.group_id,
                 None,
@@ -347,8 +365,8 @@ def _topic_of(topic: Any) -> str:
     return topic_key(topic.name, getattr(topic, "topic_id", None))
 
 
-def _coordinator(said: _Said) -> Iterator[GroupEvent]:
-    request, response = said.request, said.response
+def _coordinator(call_events: _CallEvents) -> Iterator[GroupEvent]:
+    request, response = call_events.request, call_events.response
     if request.key_type != 0 or response is None:
         return
     for found in response.coordinators or [response]:
@@ -356,13 +374,13 @@ def _coordinator(said: _Said) -> Iterator[GroupEvent]:
         if not group:
             continue
         if found.error_code:
-            yield said.response_event("coordinator_error", group, None, error_code=found.error_code)
+            yield call_events.at_response("coordinator_error", group, None, error_code=found.error_code)
         else:
             where = f"{found.host}:{found.port}"
-            yield said.response_event("coordinator_found", group, None, leader=where, error_code=0)
+            yield call_events.at_response("coordinator_found", group, None, leader=where, error_code=0)
 
 
-_EXTRACTORS: Mapping[int, Callable[[_Said], Iterator[GroupEvent]]] = {
+_EXTRACTORS: Mapping[int, Callable[[_CallEvents], Iterator[GroupEvent]]] = {
     ApiKey.OFFSET_COMMIT: _commit,
     ApiKey.FIND_COORDINATOR: _coordinator,
     ApiKey.JOIN_GROUP: _join,

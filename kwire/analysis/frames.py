@@ -1,4 +1,4 @@
-"""Connections and calls as rows."""
+"""Rows of the tables ``connections``, ``frames`` and ``problems``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kwire.json.text import json_text
 
 
 def connection_row(connection: Connection, capture_id: str, clusters: Clusters | None = None) -> Row:
-    """A row of ``connections``; without ``clusters`` it says nothing of its own."""
+    """Return a row of ``connections``; without ``clusters`` its cluster and broker id are None."""
     values = {
         name: getattr(connection, name)
         for name in Connection.__slots__
@@ -36,31 +36,36 @@ def connection_row(connection: Connection, capture_id: str, clusters: Clusters |
 
 
 def located(row: Row, clusters: Clusters) -> Row:
-    """A row of ``connections`` that says of which cluster the broker is, and its id."""
+    """Return a row of ``connections`` with the broker's cluster and id."""
     where = row["conn_id"], row["broker"], row["first_ts"]
     return row | {"cluster": clusters.of(*where), "node_id": clusters.node_id(*where)}
 
 
 def problem_row(item: Connection | Problem | Skipped, capture_id: str) -> Row | None:
-    """A row of ``problems``; None of a connection that could be read."""
-    told = remark_row(item)
-    if told is None:
+    """Return a row of ``problems``; None for a connection that was decoded completely."""
+    remark = remark_row(item)
+    if remark is None:
         return None
     ts = item.last_us if isinstance(item, Connection) else item.time_us if isinstance(item, Problem) else None
     names = ("file", "position", "client", "broker", "reason", "packets", "note", "error")
-    values = {name: told.get(name) for name in names}
-    return tables.PROBLEMS.row(capture_id=capture_id, ts=ts, conn_id=told.get("connection"), **values)
+    values = {name: remark.get(name) for name in names}
+    return tables.PROBLEMS.row(capture_id=capture_id, ts=ts, conn_id=remark.get("connection"), **values)
 
 
-def frame_row(call: Call, capture_id: str, found: Sequence[Refusal], *, bodies: bool = True) -> Row:
-    """A row of ``frames``; ``found``: the error codes of the response. Without ``bodies`` they are None."""
+def frame_row(call: Call, capture_id: str, refusals: Sequence[Refusal], *, bodies: bool = True) -> Row:
+    """Return a row of ``frames``.
+
+    Args:
+        refusals: error codes of the response.
+        bodies: False to leave out the bodies.
+    """
     both = call.request_us is not None and call.response_us is not None
-    code = None if call.response is None else found[0].code if found else 0
-    asked = told = None
+    code = None if call.response is None else refusals[0].code if refusals else 0
+    request = response = None
     if bodies and call.api_version is not None:
-        asked = body_text(call.request, call.api_version)
+        request = body_text(call.request, call.api_version)
         version = call.api_version if call.response_version is None else call.response_version
-        told = body_text(call.response, version)
+        response = body_text(call.response, version)
     return tables.FRAMES.row(
         capture_id=capture_id,
         conn_id=call.connection,
@@ -85,16 +90,16 @@ def frame_row(call: Call, capture_id: str, found: Sequence[Refusal], *, bodies: 
         position=call.position,
         response_file=call.response_file,
         response_position=call.response_position,
-        request=asked,
-        response=told,
+        request=request,
+        response=response,
     )
 
 
 def body_text(body: Any, version: int) -> str | None:
-    """A body as one line of JSON; None if there is none, or if it has no JSON form in this version."""
+    """Return a body as one line of JSON; None without a body, or if it has no JSON form in this version."""
     if body is None:
         return None
     try:
-        return json_text(body, version, records=False)  # records are payload: only their size is kept
+        return json_text(body, version, records=False)  # records are payload: only their size is included
     except (WireError, ValueError):
         return None

@@ -1,4 +1,4 @@
-"""Tables to a folder of Parquet files and back: a folder for each table, as the Spark pipeline writes them too."""
+"""Tables as Parquet files: one folder per table, in the layout of the Spark pipeline."""
 
 from __future__ import annotations
 
@@ -9,48 +9,53 @@ from pathlib import Path
 from kwire.analysis.columns import Row, Tables, arrow_schema, arrow_table, rows_of
 from kwire.analysis.tables import EVERY, TABLES
 
-# Columns that tables of older versions do not have: null in them.
+# Columns that tables of older releases do not have; they are read as null.
 NEWER = {"cluster", "life", "node_id", "response_file", "response_position"}
 _PLAIN = re.compile("[^A-Za-z0-9._-]+")
 
 
-def write(folder: Path, capture_id: str, found: Tables) -> None:
-    """Write every table; the files of the same capture are replaced."""
+def write(folder: Path, capture_id: str, tables: Tables) -> None:
+    """Write every table; files of the same capture are replaced."""
     import pyarrow.parquet as pq
 
     # Readers skip files whose name begins with a dot or an underscore.
     name = _PLAIN.sub("_", capture_id).lstrip("._") or "capture"
-    for table, rows in found.items():
+    for table, rows in tables.items():
         (folder / table).mkdir(parents=True, exist_ok=True)
         arrow = arrow_table(EVERY[table], rows)
         pq.write_table(arrow, folder / table / f"{name}.parquet", compression="zstd")
 
 
 def read(folder: Path, names: Collection[str] = tuple(TABLES)) -> dict[str, list[Row]]:
-    """The tables of a folder; one that is not there is empty. Raises: OSError, ValueError for what is not a table."""
+    """Return the tables of a folder; missing ones are empty.
+
+    Raises: OSError; ValueError for a file that is not the table.
+    """
     import pyarrow as pa
     import pyarrow.dataset as ds
 
-    found: dict[str, list[Row]] = {}
+    tables: dict[str, list[Row]] = {}
     for name in names:
         table = EVERY[name]
         path = folder / name
         if not path.is_dir():
-            found[name] = []
+            tables[name] = []
             continue
         try:
-            folders = ds.partitioning(pa.schema([("capture_id", pa.string())]), flavor="hive")  # 007 is no number
+            folders = ds.partitioning(
+                pa.schema([("capture_id", pa.string())]), flavor="hive"
+            )  # as strings: capture id 007 stays 007
             dataset = ds.dataset(path, format="parquet", partitioning=folders)
             if not dataset.files:
-                found[name] = []
+                tables[name] = []
                 continue
             older = NEWER - {*dataset.schema.names}
-            there = dataset.to_table(columns=[column.name for column in table.columns if column.name not in older])
+            stored = dataset.to_table(columns=[column.name for column in table.columns if column.name not in older])
             for place, column in enumerate(table.columns):
                 if column.name in older:
-                    there = there.add_column(place, column.name, pa.nulls(len(there)))
-            rows = rows_of(there.cast(arrow_schema(table)))
+                    stored = stored.add_column(place, column.name, pa.nulls(len(stored)))
+            rows = rows_of(stored.cast(arrow_schema(table)))
         except (pa.ArrowException, KeyError) as error:
-            raise ValueError(f"{path}: not the table {name}: {error}") from error
-        found[name] = table.sorted(rows)
-    return found
+            raise ValueError(f"{path} is not a valid table {name}: {error}") from error
+        tables[name] = table.sorted(rows)
+    return tables

@@ -1,4 +1,4 @@
-"""Calls into every table, in one process."""
+"""The analysis in one process: calls to all tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kwire.analysis import extract, tables, topics, transactions, unread, usage
-from kwire.analysis.clusters import Clusters, Saying, saying_of
+from kwire.analysis.clusters import Clusters, ClusterStatement, statement_of
 from kwire.analysis.columns import Row
 from kwire.analysis.events import GroupEvent, name_topics
 from kwire.analysis.frames import connection_row, frame_row, problem_row
@@ -28,19 +28,25 @@ def analyse(
     bodies: bool = True,
     assignor: str | None = None,
 ) -> dict[str, list[Row]]:
-    """The rows of every table by its name, sorted. ``frames``: fill that table; ``bodies``: with the bodies as JSON.
-    ``problems``: of the files. They and the connections are asked for when there are no more calls. ``assignor``: one
-    of ``replay.NAMES``, through which groups are replayed into the tables ON_REQUEST.
+    """Return the sorted rows of every table by name.
 
-    Limits: what is kept in memory is a row for each call, unless ``frames`` is off, and the events of all groups.
+    ``problems`` and ``connections`` are iterated after the last call.
+
+    Args:
+        problems: damage and skipped packets of the files.
+        frames: fill the table ``frames``.
+        bodies: include request and response bodies as JSON.
+        assignor: one of ``replay.NAMES``, to replay groups with; adds the tables ON_REQUEST.
+
+    Limits: memory holds a row for each call, unless ``frames`` is off, and the events of all groups.
     """
-    found: dict[str, list[Row]] = {name: [] for name in tables.TABLES}
-    made: list[tuple[Call, list[usage.Refusal]]] = []
+    rows_by_table: dict[str, list[Row]] = {name: [] for name in tables.TABLES}
+    light_calls: list[tuple[Call, list[usage.Refusal]]] = []
     by_group: dict[str, list[GroupEvent]] = defaultdict(list)
     names: dict[str, str] = {}
     marks: list[Watermark] = []
     endings: list[transactions.Ending] = []
-    sayings: dict[tuple[Any, ...], Saying] = {}
+    statements: dict[tuple[Any, ...], ClusterStatement] = {}
     subscribed: list[evidence.Subscribed] = []
     sizes: list[evidence.Size] = []
     fresh = evidence.Fresh()
@@ -48,13 +54,13 @@ def analyse(
     for call in calls:
         refused = usage.refusals(call)
         if frames:
-            found["frames"].append(frame_row(call, capture_id, refused, bodies=bodies))
-        made.append((_light(call), refused))
+            rows_by_table["frames"].append(frame_row(call, capture_id, refused, bodies=bodies))
+        light_calls.append((_light(call), refused))
         names |= topics.topic_names(call)
         marks += topics.watermarks(call)
         endings += transactions.endings(call)
-        if saying := saying_of(call):
-            sayings.setdefault(saying.content, saying)
+        if saying := statement_of(call):
+            statements.setdefault(saying.content, saying)
         if assignor is not None:
             subscribed += evidence.subscribed(call)
             sizes += fresh.of(evidence.sizes(call))
@@ -62,36 +68,36 @@ def analyse(
         watches[call.connection].note(call, happened)
         for event in happened:
             by_group[event.group_id].append(event)
-    known: Mapping[str, Connection] = {connection.id: connection for connection in connections}
-    clusters = Clusters(sayings.values())
-    counts = usage.Usage(known)
-    for call, refused in made:
+    by_id: Mapping[str, Connection] = {connection.id: connection for connection in connections}
+    clusters = Clusters(statements.values())
+    counts = usage.Usage(by_id)
+    for call, refused in light_calls:
         counts.add(call, refused)
-    found |= counts.rows(capture_id, names, clusters)
+    rows_by_table |= counts.rows(capture_id, names, clusters)
     ends = history.Ends(marks, names, clusters)
     ended = transactions.Transactions(endings, clusters)
     if assignor is not None:
-        found |= {name: [] for name in tables.ON_REQUEST}
+        rows_by_table |= {name: [] for name in tables.ON_REQUEST}
     known_of_groups = evidence.Evidence(subscribed, sizes, names, clusters)
-    missing = [one for connection in known.values() for one in watches[connection.id].finish(connection)]
+    missing = [one for connection in by_id.values() for one in watches[connection.id].finish(connection)]
     for group, happened in sorted(by_group.items()):
         named = [name_topics(event, names) for event in happened]
         made_of_group = history.fold(capture_id, group, named, ends, clusters, ended, missing)
         if assignor is not None:
             made_of_group |= comparison.fold(assignor, made_of_group, known_of_groups)
         for name, rows in made_of_group.items():
-            found[name] += rows
-    found["frames"] = tables.FRAMES.sorted(found["frames"])
-    found["connections"] = tables.CONNECTIONS.sorted(
-        connection_row(one, capture_id, clusters) for one in known.values()
+            rows_by_table[name] += rows
+    rows_by_table["frames"] = tables.FRAMES.sorted(rows_by_table["frames"])
+    rows_by_table["connections"] = tables.CONNECTIONS.sorted(
+        connection_row(one, capture_id, clusters) for one in by_id.values()
     )
-    remarks = (problem_row(one, capture_id) for one in (*known.values(), *problems))
-    found["problems"] = tables.PROBLEMS.sorted(row for row in remarks if row is not None)
-    return found
+    remarks = (problem_row(one, capture_id) for one in (*by_id.values(), *problems))
+    rows_by_table["problems"] = tables.PROBLEMS.sorted(row for row in remarks if row is not None)
+    return rows_by_table
 
 
 def _light(call: Call) -> Call:
-    """The call without its bodies: what counting needs, which waits until every connection is known."""
+    """Return the call without its bodies, to be counted when all connections are known."""
     return Call(
         connection=call.connection,
         client=call.client,

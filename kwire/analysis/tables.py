@@ -1,6 +1,6 @@
-"""Every table as data: its columns with type, unit, and how each number is obtained.
+"""All tables as data: columns with type, unit and origin.
 
-docs/pipeline.md, the schemas of Parquet and of Spark are all made from what stands here.
+docs/pipeline.md and the schemas of Parquet and Spark are generated from it.
 """
 
 from __future__ import annotations
@@ -473,6 +473,6 @@ TABLES: Mapping[str, Table] = {
 }
 
 ON_REQUEST: Mapping[str, Table] = {table.name: table for table in (WHAT_IF, WHAT_IF_ASSIGNMENTS)}
-"""Tables that are made only with ``--what-if``."""
+"""Tables written only with ``--what-if``."""
 
 EVERY: Mapping[str, Table] = {**TABLES, **ON_REQUEST}

@@ -1,7 +1,7 @@
-"""How transactions ended, out of calls of their producers, and what that makes of the offsets committed in them.
+"""Ends of transactions, from calls of their producers, and the outcome of offsets committed in them.
 
-EndTxn ends a transaction as it asks. A coordinator aborts one by itself when another producer initialises the
-transactional id, or when it times out, which shows in that the producer is fenced. Source: KIP-98, KIP-890, and Kafka's
+EndTxn commits or aborts a transaction. A coordinator aborts one itself when another producer initialises the
+transactional id, or on timeout, after which the producer is fenced. Source: KIP-98, KIP-890, and Kafka's
 TransactionCoordinator.
 """
 
@@ -32,14 +32,19 @@ _OF_PRODUCERS = {
     ApiKey.TXN_OFFSET_COMMIT,
 }
 _FENCING = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED}
-CLEANUP_US = 20_000_000  # twice transaction.abort.timed.out.transaction.cleanup.interval.ms: by then one is aborted
+CLEANUP_US = (
+    20_000_000  # twice transaction.abort.timed.out.transaction.cleanup.interval.ms: timed-out ones are aborted by then
+)
 
 
 @dataclass(slots=True, frozen=True)
 class Ending:
-    """What ended a transaction, or may have. ``ts``: of the request of EndTxn, of the response of others, in µs.
+    """A call that ended a transaction, or may have.
 
-    ``answered``: whether the response was seen; ``timeout_ms``: of transactions that begin after an INIT.
+    Attributes:
+        ts: time of the request for EndTxn, else of the response; microseconds.
+        answered: True if the response was captured.
+        timeout_ms: timeout of transactions that begin after an INIT.
     """
 
     ts: int
@@ -54,15 +59,15 @@ class Ending:
 
 
 def endings(call: Call) -> Iterator[Ending]:
-    """The part of a transactional producer's call that concerns the end of its transactions."""
+    """Yield the ends of transactions in a transactional producer's call."""
     request = call.request
     if call.api_key not in _OF_PRODUCERS or request is None or call.request_us is None:
         return
     name, producer_id, epoch = _producer(request)
     if not name:
         return
-    made = partial(Ending, conn_id=call.connection, broker=call.broker, transactional_id=name)
-    of_sender = partial(made, producer_id=producer_id, producer_epoch=epoch)
+    new_ending = partial(Ending, conn_id=call.connection, broker=call.broker, transactional_id=name)
+    of_sender = partial(new_ending, producer_id=producer_id, producer_epoch=epoch)
     if call.response is None or call.response_us is None:
         if call.api_key == ApiKey.END_TXN:
             yield of_sender(call.request_us, kind=COMMIT if request.committed else ABORT, answered=False)
@@ -74,63 +79,65 @@ def endings(call: Call) -> Iterator[Ending]:
         yield of_sender(call.request_us, kind=COMMIT if request.committed else ABORT)
     elif call.api_key == ApiKey.INIT_PRODUCER_ID and not response.error_code and not request.keep_prepared_txn:
         timeout = None if request.enable2_pc else request.transaction_timeout_ms
-        given = {"producer_id": response.producer_id, "producer_epoch": response.producer_epoch}
-        yield made(call.response_us, **given, kind=INIT, timeout_ms=timeout)
+        identity = {"producer_id": response.producer_id, "producer_epoch": response.producer_epoch}
+        yield new_ending(call.response_us, **identity, kind=INIT, timeout_ms=timeout)
 
 
 def _producer(request: object) -> tuple[str | None, int, int]:
-    """Transactional id, producer id and epoch; AddPartitionsToTxn of clients has them under names of their own."""
+    """Return transactional id, producer id and epoch; AddPartitionsToTxn v0-v3 names these fields differently."""
     of, old = attrgetter("transactional_id", "producer_id", "producer_epoch"), "v3_and_below_"
     if hasattr(request, f"{old}producer_id"):
         of = attrgetter(*(f"{old}{name}" for name in ("transactional_id", "producer_id", "producer_epoch")))
-    found: tuple[str | None, int, int] = of(request)
-    return found
+    identity: tuple[str | None, int, int] = of(request)
+    return identity
 
 
 def _codes(response: object) -> set[int]:
-    """The error codes of the whole and of partitions."""
-    found = {getattr(response, "error_code", 0)}
+    """Return the error codes of a response and of its partitions."""
+    codes = {getattr(response, "error_code", 0)}
     for topic in getattr(response, "topics", ()):
-        found |= {partition.error_code for partition in topic.partitions}
+        codes |= {partition.error_code for partition in topic.partitions}
     for topic in getattr(response, "results_by_topic_v3_and_below", ()):
-        found |= {partition.partition_error_code for partition in topic.results_by_partition}
-    return found
+        codes |= {partition.partition_error_code for partition in topic.results_by_partition}
+    return codes
 
 
 class Transactions:
-    """The endings of transactions by cluster and transactional id."""
+    """The ends of transactions, by cluster and transactional id."""
 
-    def __init__(self, found: Iterable[Ending] = (), clusters: Clusters | None = None) -> None:
+    def __init__(self, endings: Iterable[Ending] = (), clusters: Clusters | None = None) -> None:
         where = clusters or Clusters()
         self._of: dict[tuple[str | None, str], list[Ending]] = defaultdict(list)
-        self._joined: dict[tuple[str | None, str], _Line] = {}
-        for one in found:
-            self._of[where.known(one.conn_id, one.broker, one.ts), one.transactional_id].append(one)
+        self._joined: dict[tuple[str | None, str], _Timeline] = {}
+        for one in endings:
+            self._of[where.id_of(one.conn_id, one.broker, one.ts), one.transactional_id].append(one)
 
     def outcome(self, event: GroupEvent, cluster: str | None, last: int) -> tuple[str, int | None]:
-        """What became of a commit, and when a transaction decided it. ``last``: the group's last event, in µs."""
+        """Return the outcome of a transactional commit, and the time at which it was decided. ``last``: time of the
+        group's last event.
+        """
         if event.error_code:
             return REFUSED, None
         if event.transactional_id is None:
             return (NOT_KNOWN if event.error_code is None else COMMITTED), None
-        line = self._line(cluster, event.transactional_id)
+        line = self._timeline(cluster, event.transactional_id)
         decided, ts = _decide(line.after(event.ts), (event.producer_id, event.producer_epoch))
         if decided == COMMITTED and event.error_code is None:
-            return NOT_KNOWN, ts  # its response was not seen: it may not have been in the transaction
+            return NOT_KNOWN, ts  # no response captured: it may not have been part of the transaction
         if ts is None and (over := line.times_out(event.ts)) is not None and over < last:
             return ABORTED, over
         return decided, ts
 
-    def _line(self, cluster: str | None, name: str) -> _Line:
-        """The endings in a cluster; those of brokers of no known cluster count for each."""
+    def _timeline(self, cluster: str | None, name: str) -> _Timeline:
+        """Return the ends in a cluster, including those of brokers whose cluster is unknown."""
         if (cluster, name) not in self._joined:
-            found = [one for where in {cluster, None} for one in self._of.get((where, name), ())]
-            self._joined[cluster, name] = _Line(sorted(found, key=attrgetter("ts", "conn_id", "kind")))
+            endings = [one for where in {cluster, None} for one in self._of.get((where, name), ())]
+            self._joined[cluster, name] = _Timeline(sorted(endings, key=attrgetter("ts", "conn_id", "kind")))
         return self._joined[cluster, name]
 
 
-class _Line:
-    """The endings of one transactional id, in order."""
+class _Timeline:
+    """The ends of one transactional id, in order."""
 
     def __init__(self, endings: Sequence[Ending]) -> None:
         self._endings = endings
@@ -138,33 +145,35 @@ class _Line:
         self._inits = [one for one in endings if one.kind == INIT]
 
     def after(self, ts: int) -> Iterator[Ending]:
-        """Those later than a moment."""
+        """Return the ends later than a moment."""
         return (self._endings[n] for n in range(bisect_right(self._times, ts), len(self._endings)))
 
     def times_out(self, ts: int) -> int | None:
-        """When a transaction with a commit at ``ts`` is aborted at the latest; None if its timeout was not seen."""
+        """Return the latest time at which a transaction with a commit at ``ts`` is aborted; None if its timeout is
+        unknown.
+        """
         place = bisect_right(self._inits, ts, key=attrgetter("ts"))
         timeout = self._inits[place - 1].timeout_ms if place else None
         return None if timeout is None else ts + timeout * MS + CLEANUP_US
 
 
 def _decide(later: Iterable[Ending], identity: tuple[int | None, int | None]) -> tuple[str, int | None]:
-    """The outcome of what a producer committed by what came later, and when; no time: nothing decides it yet."""
-    asked: Ending | None = None
+    """Return the outcome of a producer's commit, and its time, from later ends; no time if nothing decides it."""
+    end_txn: Ending | None = None
     for one in later:
         same = (one.producer_id, one.producer_epoch) == identity
         is_end = one.kind in _WORDS
         if one.kind == FENCED and not same:
-            continue  # a former producer of the id
+            continue  # an earlier producer of the transactional id
         if is_end and not one.answered:
-            asked = asked or (one if same else None)
-        elif asked is not None and is_end and one.producer_id == identity[0]:
-            return _WORDS[asked.kind], asked.ts  # asked again, or over: a producer does nothing else meanwhile
+            end_txn = end_txn or (one if same else None)
+        elif end_txn is not None and is_end and one.producer_id == identity[0]:
+            return _WORDS[end_txn.kind], end_txn.ts  # a retry, or the next end: a producer does nothing else in between
         elif is_end:
             return (_WORDS[one.kind] if same else NOT_KNOWN), one.ts
         else:
-            return (ABORTED if asked is None or asked.kind == ABORT else NOT_KNOWN), one.ts
-    return NOT_KNOWN, None if asked is None else asked.ts
+            return (ABORTED if end_txn is None or end_txn.kind == ABORT else NOT_KNOWN), one.ts
+    return NOT_KNOWN, None if end_txn is None else end_txn.ts
 
 
 _WORDS = {COMMIT: COMMITTED, ABORT: ABORTED}

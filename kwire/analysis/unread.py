@@ -1,6 +1,6 @@
-"""Times at which calls of a group may be missing: bytes of its connections were lost, cut, or cannot be decoded.
+"""Periods in which calls of a group may be missing: bytes of its connections were lost, truncated or not decodable.
 
-Each connection is read alone; what concerns a group is put together when all have been read.
+Each connection is processed alone; the periods of a group are combined at the end.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from kwire.analysis.clusters import Clusters
 from kwire.analysis.events import GroupEvent
 from kwire.capture.calls.model import INCOMPLETE, KAFKA, TOO_LARGE, UNKNOWN_VERSION, UNREADABLE, Call, Connection
 
-GROUP_APIS = frozenset({8, 11, 12, 13, 14, 28, 68, 76, 88})  # whose calls concern the members of one group
+GROUP_APIS = frozenset({8, 11, 12, 13, 14, 28, 68, 76, 88})  # APIs about members of one group
 NOT_READ = frozenset({INCOMPLETE, TOO_LARGE, UNKNOWN_VERSION, UNREADABLE})
-MOST = 1_000  # times of a connection
-TOGETHER_US = 1_000_000  # times of the same group are one if less is between them
+MOST = 1_000  # periods kept per connection
+TOGETHER_US = 1_000_000  # periods of a group that are less than this apart are merged
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A time, in µs, in which calls of a group may have been missed. ``group_id``: None for any of the broker's."""
+    """A period, in microseconds, in which calls may be missing. ``group_id``: None for all groups of the broker."""
 
     begin: int
     end: int
@@ -31,14 +31,14 @@ class Unread:
 
 @dataclass(slots=True)
 class Watch:
-    """What was not read of one connection."""
+    """The periods of one connection."""
 
-    groups: set[str] = field(default_factory=set)  # that it spoke of
-    times: dict[str | None, list[tuple[int, int]]] = field(default_factory=dict)  # by group
+    groups: set[str] = field(default_factory=set)  # groups in its calls
+    times: dict[str | None, list[tuple[int, int]]] = field(default_factory=dict)  # periods by group
     count: int = 0
 
     def note(self, call: Call, events: Iterable[GroupEvent]) -> None:
-        """Take a call in, and its events."""
+        """Add a call and its events."""
         if call.api_key not in GROUP_APIS:
             return
         self.groups.update(event.group_id for event in events)
@@ -48,15 +48,15 @@ class Watch:
             self._add(group, min(times), max(times))
 
     def _add(self, group: str | None, begin: int, end: int) -> None:
-        known = self.times.setdefault(group, [])
-        if known and (self.count >= MOST or begin - known[-1][1] < TOGETHER_US):
-            known[-1] = min(known[-1][0], begin), max(known[-1][1], end)
+        periods = self.times.setdefault(group, [])
+        if periods and (self.count >= MOST or begin - periods[-1][1] < TOGETHER_US):
+            periods[-1] = min(periods[-1][0], begin), max(periods[-1][1], end)
         else:
-            known.append((begin, end))
+            periods.append((begin, end))
             self.count += 1
 
     def finish(self, connection: Connection) -> list[Unread]:
-        """What was not read, when no more comes of the connection."""
+        """Return the periods, when the connection has ended."""
         if connection.status == KAFKA:
             for begin, end in connection.lost:
                 for group in self.groups or (None,):
@@ -69,22 +69,22 @@ class Watch:
 
 
 class Blanks:
-    """The times in which calls of one group may have been missed."""
+    """The periods in which calls of one group may be missing."""
 
-    def __init__(self, found: Iterable[Unread] = ()) -> None:
-        self._times = [(one.begin, one.end) for one in found]
+    def __init__(self, periods: Iterable[Unread] = ()) -> None:
+        self._times = [(one.begin, one.end) for one in periods]
 
     def between(self, low: float, high: float) -> bool:
-        """Whether something may have been missed after ``low`` and up to ``high``."""
+        """True if calls may be missing after ``low`` and up to ``high``."""
         return any(begin <= high and end > low for begin, end in self._times)
 
 
-def of_group(found: Iterable[Unread], group_id: str) -> list[Unread]:
-    """What concerns the groups of one name, in any cluster."""
-    return [one for one in found if one.group_id in (None, group_id)]
+def of_group(periods: Iterable[Unread], group_id: str) -> list[Unread]:
+    """Return the periods of groups with this id, in any cluster."""
+    return [one for one in periods if one.group_id in (None, group_id)]
 
 
-def in_cluster(found: Iterable[Unread], cluster: str | None, clusters: Clusters) -> Blanks:
-    """What concerns a cluster; what is of a broker of which the cluster is not known concerns all."""
-    known = ((clusters.known(one.conn_id, one.broker, one.begin), one) for one in found)
-    return Blanks(one for where, one in known if where is None or cluster is None or where == cluster)
+def in_cluster(periods: Iterable[Unread], cluster: str | None, clusters: Clusters) -> Blanks:
+    """Return the periods of a cluster, including those of brokers whose cluster is unknown."""
+    located = ((clusters.id_of(one.conn_id, one.broker, one.begin), one) for one in periods)
+    return Blanks(one for where, one in located if where is None or cluster is None or where == cluster)

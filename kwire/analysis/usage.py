@@ -1,4 +1,4 @@
-"""Who speaks which versions, how long answers take, and what is refused: counted over calls, in any order."""
+"""API versions in use, latencies and errors: counts over calls, in any order."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from kwire.capture.calls.model import Call, Connection
 from kwire.messages import APIS
 from kwire.schema import Field, schema_of
 
-BUCKET = 60_000_000  # microseconds of one row of ``latency``
+BUCKET = 60_000_000  # microseconds per row of ``latency``
 
-# The first version that Kafka 4.2 serves, of APIs of which 3.9 served older ones (KIP-896); as its ApiVersions answers
-# say, but for Produce: it lists 0 to 2, for the sake of old librdkafka, and refuses them.
+# The first version that Kafka 4.2 serves, for APIs with older versions in 3.9 (KIP-896), from its ApiVersions response;
+# except Produce, where it advertises 0 to 2 for old librdkafka, but rejects them.
 FIRST_IN_4: Mapping[int, int] = {
     ApiKey.PRODUCE: 3,
     ApiKey.FETCH: 4,
@@ -57,23 +57,23 @@ NOT_IN_4 = {
 
 
 def removed_in_4(api_key: int, version: int) -> bool:
-    """Whether Kafka 4.2 does not serve this version."""
+    """True if Kafka 4.2 does not serve this version."""
     return api_key in NOT_IN_4 or version < FIRST_IN_4.get(api_key, 0)
 
 
 def api_name(api_key: int | None) -> str | None:
-    """Kafka's name of an API; its key if it is not known."""
+    """Return Kafka's name of an API; its key if it is unknown."""
     if api_key is None:
         return None
     return APIS[api_key].name if api_key in APIS else str(api_key)
 
 
-# --- error codes, wherever a response has them ---------------------------------------------------------------------
+# --- error codes anywhere in a response -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An error code other than 0 and what it is about."""
+    """An error code other than 0, with its group, topic and partition."""
 
     code: int
     group: str | None = None
@@ -83,7 +83,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where a class has error codes, what names it, and the fields that have more of them inside."""
+    """The fields of a class that are error codes, that identify the object, and that contain further error codes."""
 
     codes: tuple[str, ...]
     inside: tuple[str, ...]
@@ -100,7 +100,7 @@ def _places(cls: type) -> _Places:
     fields = schema_of(cls).fields
     codes = tuple(name for name in fields if name.endswith("error_code"))
     inside = tuple(
-        name for name, field in fields.items() if (found := _struct(field)) and _has_codes(found, frozenset([cls]))
+        name for name, field in fields.items() if (inner := _struct(field)) and _has_codes(inner, frozenset([cls]))
     )
     return _Places(codes, inside, tuple(name for name in (*_TOPICS, *_INDEXES, *_GROUPS) if name in fields))
 
@@ -113,20 +113,20 @@ def _has_codes(cls: type, above: frozenset[type]) -> bool:
     fields = schema_of(cls).fields
     return any(
         name.endswith("error_code")
-        or ((found := _struct(field)) is not None and found not in above and _has_codes(found, above | {cls}))
+        or ((inner := _struct(field)) is not None and inner not in above and _has_codes(inner, above | {cls}))
         for name, field in fields.items()
     )
 
 
 def refusals(call: Call) -> list[Refusal]:
-    """Every error code of the response that is not 0."""
+    """Return every error code of the response that is not 0."""
     if call.response is None or not _is_refused(call.response):
         return []
     return list(_walk(call.response, Refusal(0, getattr(call.request, "group_id", None))))
 
 
 def _is_refused(value: Any) -> bool:
-    """Whether there is any; most often there is none."""
+    """True if the response has an error code other than 0."""
     places = _places(value.__class__)
     for name in places.codes:
         if getattr(value, name):
@@ -144,10 +144,10 @@ def _walk(value: Any, about: Refusal) -> Iterator[Refusal]:
     places = _places(cls)
     if not places.codes and not places.inside:
         return
-    found = [code for name in places.codes if (code := getattr(value, name))]
-    if found or places.inside:
+    codes = [code for name in places.codes if (code := getattr(value, name))]
+    if codes or places.inside:
         about = _about(value, places.names, about)
-    for code in found:
+    for code in codes:
         yield Refusal(code, about.group, about.topic, about.partition)
     for name in places.inside:
         inner = getattr(value, name)
@@ -158,15 +158,15 @@ def _walk(value: Any, about: Refusal) -> Iterator[Refusal]:
 def _about(value: Any, names: tuple[str, ...], about: Refusal) -> Refusal:
     group, topic, partition = about.group, about.topic, about.partition
     for name in names:
-        found = getattr(value, name)
-        if name in _INDEXES and isinstance(found, int):
-            partition = found
-        elif name in _GROUPS and isinstance(found, str):
-            group = found
+        content = getattr(value, name)
+        if name in _INDEXES and isinstance(content, int):
+            partition = content
+        elif name in _GROUPS and isinstance(content, str):
+            group = content
         elif name == "topic_id":
-            topic = topic or (topic_key(None, found) if found.int else None)
-        elif name in _TOPICS and isinstance(found, str) and found:
-            topic = found
+            topic = topic or (topic_key(None, content) if content.int else None)
+        elif name in _TOPICS and isinstance(content, str) and content:
+            topic = content
     return Refusal(0, group, topic, partition)
 
 
@@ -196,7 +196,7 @@ class _Client:
 
 
 class Usage:
-    """Counts what calls say. ``connections``: by id, for the software at their other end."""
+    """Counts over calls. ``connections``: by id, for the client software."""
 
     def __init__(self, connections: Mapping[str, Connection]) -> None:
         self._connections = connections
@@ -205,8 +205,8 @@ class Usage:
         self._apis: dict[tuple[Any, ...], _Count] = defaultdict(_Count)
         self._latency: dict[tuple[int, int, int, str], list[int]] = defaultdict(list)
 
-    def add(self, call: Call, found: Iterable[Refusal]) -> None:
-        """Count a call; ``found``: the error codes of its response."""
+    def add(self, call: Call, refusals: Iterable[Refusal]) -> None:
+        """Count a call. ``refusals``: the error codes of its response."""
         if call.api_key is None or call.request_us is None:
             return
         version = call.api_version or 0
@@ -221,28 +221,28 @@ class Usage:
             return
         bucket = call.request_us - call.request_us % BUCKET
         self._latency[bucket, call.api_key, version, call.broker].append(call.response_us - call.request_us)
-        for one in found:
+        for one in refusals:
             about = call.api_key, one.code, call.client_id, one.group, one.topic, one.partition
             self._errors[call.connection, call.broker, *about].add(call.response_us)
 
     def rows(self, capture_id: str, names: Mapping[str, str], clusters: Clusters | None = None) -> dict[str, list[Row]]:
-        """The tables; ``names``: of topics by id."""
-        made: dict[str, Callable[[str], Iterator[Row]]] = {
+        """Return the tables. ``names``: topic names by id."""
+        makers: dict[str, Callable[[str], Iterator[Row]]] = {
             "clients": self._client_rows,
             "api_usage": self._api_rows,
             "latency": self._latency_rows,
         }
-        found = {name: tables.TABLES[name].sorted(make(capture_id)) for name, make in made.items()}
-        found["errors"] = tables.ERRORS.sorted(errors(self.refused(capture_id), names, clusters or Clusters()))
-        return found
+        rows_by_table = {name: tables.TABLES[name].sorted(make(capture_id)) for name, make in makers.items()}
+        rows_by_table["errors"] = tables.ERRORS.sorted(errors(self.refused(capture_id), names, clusters or Clusters()))
+        return rows_by_table
 
-    def take_waits(self) -> Iterator[tuple[int, int, int, str, list[int]]]:
-        """Latencies, not kept, for whoever counts in several places: bucket, API, version, broker, microseconds."""
-        taken, self._latency = self._latency, defaultdict(list)
-        return ((*about, waits) for about, waits in taken.items())
+    def drain_waits(self) -> Iterator[tuple[int, int, int, str, list[int]]]:
+        """Return and remove latencies, for counting in several places: bucket, API, version, broker, microseconds."""
+        latencies, self._latency = self._latency, defaultdict(list)
+        return ((*about, waits) for about, waits in latencies.items())
 
     def refused(self, capture_id: str) -> Iterator[Row]:
-        """Rows of ``errors`` of each connection by itself: with ``conn_id`` and ``broker``, without a cluster."""
+        """Return rows of ``errors`` per connection: with ``conn_id`` and ``broker``, without cluster."""
         for (connection, broker, key, code, client, group, topic, partition), count in self._errors.items():
             row = tables.ERRORS.row(
                 capture_id=capture_id,
@@ -292,22 +292,24 @@ class Usage:
 
 
 def errors(refused: Iterable[Row], names: Mapping[str, str], clusters: Clusters) -> Iterable[Row]:
-    """Rows of ``errors`` out of those of each connection, ``Usage.refused``: named, in their cluster, and added up."""
-    made: dict[tuple[Any, ...], Row] = {}
+    """Return rows of ``errors``, summed over connections, with topic names and cluster. ``refused``: from
+    ``Usage.refused``.
+    """
+    totals: dict[tuple[Any, ...], Row] = {}
     for row in refused:
         row["cluster"] = clusters.of(row.pop("conn_id"), row.pop("broker"), row["first_ts"])
         row["topic"] = names.get(row["topic"], row["topic"])
         about = tuple(value for name, value in row.items() if name not in ("count", "first_ts", "last_ts"))
-        other = made.setdefault(about, row)
+        other = totals.setdefault(about, row)
         if other is not row:
             other["count"] += row["count"]
             other["first_ts"] = min(other["first_ts"], row["first_ts"])
             other["last_ts"] = max(other["last_ts"], row["last_ts"])
-    return made.values()
+    return totals.values()
 
 
 def latency_row(capture_id: str, bucket: int, key: int, version: int, broker: str, waits: Iterable[int]) -> Row:
-    """One row of ``latency`` from latencies in microseconds."""
+    """Return one row of ``latency`` from latencies in microseconds."""
     ordered = sorted(max(wait, 0) for wait in waits)
     return tables.LATENCY.row(
         capture_id=capture_id,
@@ -326,5 +328,5 @@ def latency_row(capture_id: str, bucket: int, key: int, version: int, broker: st
 
 
 def percentile(ordered: list[int], percent: int) -> int:
-    """The nearest rank: the smallest that at least so many percent are not above."""
+    """Return the nearest-rank percentile: the smallest value that at least ``percent`` of the values do not exceed."""
     return ordered[max(-(-len(ordered) * percent // 100) - 1, 0)]

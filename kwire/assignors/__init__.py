@@ -1,13 +1,13 @@
-"""Who gets which partitions: Kafka's own assignors as pure functions, and the interface of those you write yourself.
+"""Partition assignors of Kafka as pure functions, and the interface for assignors of your own.
 
-Those that members carry along take what they say in JoinGroup:
+Client-side assignors take the subscriptions that members send in JoinGroup:
 
 >>> members = {name: Subscription(["orders"]) for name in "ab"}
 >>> share = assignor("range").assign(without_racks({"orders": 3}), members)
 >>> share["a"].partitions, share["b"].partitions
 ([('orders', 0), ('orders', 1)], [('orders', 2)])
 
-Those of the broker take its target assignment so far:
+Server-side assignors (KIP-848) take the current target assignment:
 
 >>> from uuid import UUID
 >>> orders = UUID(int=1)
@@ -96,7 +96,7 @@ SERVER: Mapping[str, Callable[[Members, Partitions, bool | None], GroupAssignmen
     "uniform": uniform.assign,
     "range": range_assignor.assign,
 }
-"""Assignors of the broker by name, in the order of Kafka's ``group.consumer.assignors``: the first is the default."""
+"""Server-side assignors by name, in the order of Kafka's ``group.consumer.assignors``: the first is the default."""
 
 CLIENT: Mapping[str, Callable[[], Assignor]] = {
     "range": RangeAssignor,
@@ -105,16 +105,16 @@ CLIENT: Mapping[str, Callable[[], Assignor]] = {
     "cooperative-sticky": CooperativeStickyAssignor,
     "sticky-0.11": FirstStickyAssignor,
 }
-"""Assignors of members by name. A member keeps one: sticky ones remember. ``sticky-0.11`` is ``sticky`` before 2.4."""
+"""Client-side assignors by name. A member keeps its instance, which may have state. ``sticky-0.11``: before 2.4."""
 
 DEFAULT = ("range", "cooperative-sticky")
-"""What a Java member carries if it is not told otherwise: eager, until all members leave ``range`` out."""
+"""Default assignors of the Java consumer: the group is eager until all members have removed ``range``."""
 
 
 def assignor(name: str) -> Assignor:
-    """A new assignor for a member. Raises AssignorError, which lists those that there are."""
+    """Return a new instance of a client-side assignor. Raises: AssignorError for an unknown name."""
     if name not in CLIENT:
-        raise AssignorError(f"there is no assignor {name!r}, only {', '.join(CLIENT)}")
+        raise AssignorError(f"unknown assignor {name!r}: use one of {', '.join(CLIENT)}")
     return CLIENT[name]()
 
 
@@ -122,18 +122,23 @@ _UNIFORM: Mapping[str, Callable[[Members, Partitions, bool | None], GroupAssignm
     "4.2": uniform.assign,
     "4.0": partial(uniform.assign, first_are_larger=True),
     "3.9": uniform_3_9.assign,
-}  # by release; 4.1 is as 4.2
+}  # by Kafka release; 4.1 equals 4.2
 
 
 def assign(
-    name: str, members: Members, partitions: Partitions, *, alike: bool | None = None, release: str = "4.2"
+    name: str, members: Members, partitions: Partitions, *, homogeneous: bool | None = None, release: str = "4.2"
 ) -> GroupAssignment:
-    """The target assignment of a whole group, as the assignor of this name gives it.
+    """Return the target assignment of a group from a server-side assignor.
 
-    ``release``: of Kafka, 4.2, 4.0 or 3.9: ``uniform`` is another in each, ``range`` the same.
-    ``partitions``: topic id -> how many there are; ``alike``: whether all members gave the same topic names, None tells
-    it by their topic ids. Partitions in ``assigned`` that are no more are nobody's. The time grows with members and
-    partitions, not with their product, where members subscribe alike. Raises KeyError for a name that is not in
-    ``SERVER`` or a release that is not there, AssignorError for a topic without metadata.
+    Partitions in ``assigned`` that no longer exist are ignored. The time grows with members plus partitions, not with
+    their product, if all members subscribe to the same topics.
+
+    Args:
+        name: a key of ``SERVER``.
+        partitions: number of partitions by topic id.
+        homogeneous: whether all members subscribe to the same topic names; None to compare their topic ids.
+        release: of Kafka, 4.2, 4.0 or 3.9: ``uniform`` differs between them, ``range`` does not.
+
+    Raises: KeyError for an unknown name or release; AssignorError for a subscribed topic that is not in ``partitions``.
     """
-    return (_UNIFORM[release] if name == "uniform" else SERVER[name])(members, partitions, alike)
+    return (_UNIFORM[release] if name == "uniform" else SERVER[name])(members, partitions, homogeneous)

@@ -1,6 +1,7 @@
-"""What an assignor of a classic group is: the leader's own code, which every member brings along.
+"""The interface of client-side assignors, which the leader of a classic group runs.
 
-The coordinator passes its bytes on and reads none of them. Source: ConsumerPartitionAssignor of kafka-clients.
+The coordinator passes subscriptions and assignments on without decoding them. Source: ConsumerPartitionAssignor of
+kafka-clients.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from kwire.assignors.server import AssignorError
 from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kwire.java import map_order, utf16
 
-EAGER = "eager"  # members give up everything before they join again
-COOPERATIVE = "cooperative"  # members keep what they own, and give up only what the assignment takes from them
+EAGER = "eager"  # members revoke all partitions before they rejoin
+COOPERATIVE = "cooperative"  # members keep their partitions and revoke only those that the assignment moves
 
 UNKNOWN_GENERATION = -1
 
@@ -23,23 +24,25 @@ TopicPartition = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """``racks``: of the brokers with a replica, alive or not; None for a broker without rack."""
+    """A partition in the leader's metadata. ``racks``: of the brokers with a replica, alive or not; None for a
+    broker without.
+    """
 
     racks: Sequence[str | None] = ()
     leader_rack: str | None = None
 
 
-Topics = Mapping[str, Sequence[Partition]]  # by name: what the leader's metadata has, partition 0 first
+Topics = Mapping[str, Sequence[Partition]]  # partitions by topic, from the leader's metadata, partition 0 first
 
 
 def without_racks(counts: Mapping[str, int]) -> Topics:
-    """Topics of so many partitions, where no broker has a rack."""
+    """Return topics with these numbers of partitions, without racks."""
     return {topic: [Partition()] * count for topic, count in counts.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What the leader knows of a member; ``owned`` and ``generation`` are those of the subscription, v1 and v2."""
+    """The subscription of a member. ``owned`` and ``generation`` are the fields added in v1 and v2."""
 
     topics: Sequence[str]
     user_data: bytes | None = None
@@ -49,51 +52,58 @@ class Subscription:
     instance_id: str | None = None
 
 
-Subscriptions = Mapping[str, Subscription]  # by member id, in the order of the JoinGroup answer
+Subscriptions = Mapping[str, Subscription]  # by member id, in the order of the JoinGroup response
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What one member gets, in the order in which it is written."""
+    """The assignment of a member. ``partitions``: in the order in which they are encoded."""
 
     partitions: Sequence[TopicPartition] = ()
     user_data: bytes | None = None
 
 
-GroupAssignment = dict[str, list[TopicPartition]]  # by member id; every member is in it
+GroupAssignment = dict[str, list[TopicPartition]]  # partitions by member id, with every member
 
 
 class Assignor(ABC):
-    """A way to share partitions out, as a member of a classic group carries it. Write your own by deriving from it.
+    """Base class of client-side assignors; derive from it for one of your own.
 
-    ``name``: of the protocol in JoinGroup. ``protocols``: what it supports, see ``common_protocol``.
+    Attributes:
+        name: protocol name in JoinGroup.
+        protocols: supported rebalance protocols, see ``common_protocol``.
     """
 
     name: str
     protocols: Sequence[str] = (EAGER,)
 
-    def user_data(self, topics: Collection[str]) -> bytes | None:  # noqa: ARG002 - others put it to use
-        """What this member tells the leader's assignor in its next subscription to ``topics``."""
+    def user_data(self, topics: Collection[str]) -> bytes | None:  # noqa: ARG002 - for subclasses
+        """Return user data for this member's next subscription to ``topics``; None for none."""
         return None
 
     @abstractmethod
     def assign(self, topics: Topics, members: Subscriptions) -> Mapping[str, Assignment]:
-        """Called by the leader. Topics that members subscribe to may be missing in ``topics``."""
+        """Return the assignment of the group; called by the leader. Subscribed topics may be missing in ``topics``."""
 
-    def on_assignment(self, assignment: Assignment, generation: int) -> None:  # noqa: B027 - most need not know
-        """Called by every member with what it got."""
+    def on_assignment(self, assignment: Assignment, generation: int) -> None:  # noqa: B027 - optional for subclasses
+        """Process this member's new assignment; called by every member."""
 
 
 class PlainAssignor(Assignor):
-    """One that has to know no more than how many partitions there are, and who subscribes to what.
+    """Base class of assignors that need only partition counts and subscribed topics.
 
-    User data, racks and what is owned are taken off; whoever wants them derives from ``Assignor``.
-    Source: AbstractPartitionAssignor of kafka-clients 0.9. Since 0.11 it hands all of it on.
+    User data, racks and owned partitions are left out; derive from ``Assignor`` to use them. Source:
+    AbstractPartitionAssignor of kafka-clients 0.9 (since 0.11 it passes all of them on).
     """
 
     @abstractmethod
     def share(self, counts: Mapping[str, int], subscribed: Mapping[str, Sequence[str]]) -> GroupAssignment:
-        """``counts``: partitions by topic; ``subscribed``: topics by member id."""
+        """Return the partitions of each member.
+
+        Args:
+            counts: number of partitions by topic.
+            subscribed: subscribed topics by member id.
+        """
 
     def assign(self, topics: Topics, members: Subscriptions) -> Mapping[str, Assignment]:
         counts = {topic: len(partitions) for topic, partitions in topics.items()}
@@ -101,55 +111,58 @@ class PlainAssignor(Assignor):
 
 
 def by_name(assignors: Iterable[Assignor]) -> dict[str, Assignor]:
-    """Those that one member carries, by name, in its order of preference. Raises AssignorError if two have one name."""
-    found: dict[str, Assignor] = {}
+    """Return the assignors of a member by name, in order of preference. Raises: AssignorError if two have the same
+    name.
+    """
+    named: dict[str, Assignor] = {}
     for one in assignors:
-        if other := found.get(one.name):
+        if other := named.get(one.name):
             kinds = f"{type(other).__name__} and {type(one).__name__}"
-            raise AssignorError(f"{kinds} have one name, {one.name!r}, by which members choose between them")
-        found[one.name] = one
-    return found
+            raise AssignorError(f"{kinds} have the same name {one.name!r}: names must be unique")
+        named[one.name] = one
+    return named
 
 
 def common_protocol(assignors: Collection[Assignor]) -> str:
-    """How a member that carries these rebalances: COOPERATIVE if all of them can. Raises AssignorError.
+    """Return the rebalance protocol of a member with these assignors: COOPERATIVE if all support it.
 
-    Source: the constructor of ConsumerCoordinator.
+    Raises: AssignorError if they have no protocol in common. Source: the constructor of ConsumerCoordinator.
     """
     for protocol in (COOPERATIVE, EAGER):
         if all(protocol in one.protocols for one in assignors):
             return protocol
-    raise AssignorError(f"{', '.join(one.name for one in assignors)} support no protocol that all of them do")
+    raise AssignorError(f"{', '.join(one.name for one in assignors)} have no rebalance protocol in common")
 
 
 def assigned(shares: GroupAssignment) -> dict[str, Assignment]:
-    """Assignments without user data."""
+    """Return assignments without user data."""
     return {member_id: Assignment(partitions) for member_id, partitions in shares.items()}
 
 
 def check(assignments: Mapping[str, Assignment], topics: Topics, members: Subscriptions, protocol: str = EAGER) -> None:
-    """Raises AssignorError, with member and partition, for what no assignor may answer.
+    """Raise AssignorError, with member and partition, for an invalid assignment.
 
-    That is a member that is not in the group, a partition that is not there, or not subscribed to, or given twice; with
-    COOPERATIVE, one that another member gives up only now. Partitions may be left out: cooperative assignors withhold
-    them for a generation. Source of the last rule: ConsumerCoordinator.validateCooperativeAssignment.
+    Invalid are an unknown member; a partition that does not exist, that the member is not subscribed to, or that is
+    assigned twice; and with COOPERATIVE a partition that another member still owns. Partitions may be left out:
+    cooperative assignors withhold them for a generation. Source of the last rule:
+    ConsumerCoordinator.validateCooperativeAssignment.
     """
     owners: dict[TopicPartition, str] = {}
     for member_id, assignment in assignments.items():
         if member_id not in members:
-            raise AssignorError(f"{member_id!r} is given partitions and is no member of the group")
+            raise AssignorError(f"partitions are assigned to {member_id!r}, which is not a member of the group")
         subscribed = set(members[member_id].topics)
         for topic, number in assignment.partitions:
-            given = f"{member_id!r} is given {topic}-{number}"
+            label = f"{topic}-{number} is assigned to {member_id!r}"
             if not 0 <= number < len(topics.get(topic, ())):
-                raise AssignorError(f"{given}, which is not in the metadata")
+                raise AssignorError(f"{label}, but is not in the metadata")
             if topic not in subscribed:
-                raise AssignorError(f"{given} and does not subscribe to {topic}")
+                raise AssignorError(f"{label}, which does not subscribe to {topic}")
             if (other := owners.setdefault((topic, number), member_id)) != member_id:
-                raise AssignorError(f"{given}, which {other!r} has already")
+                raise AssignorError(f"{label}, but also to {other!r}")
         if len(set(assignment.partitions)) != len(assignment.partitions):
             twice = next(p for n, p in enumerate(assignment.partitions) if p in assignment.partitions[:n])
-            raise AssignorError(f"{member_id!r} is given {twice[0]}-{twice[1]} twice")
+            raise AssignorError(f"{twice[0]}-{twice[1]} is assigned to {member_id!r} twice")
     if protocol == COOPERATIVE:
         _check_withheld(owners, members)
 
@@ -159,12 +172,12 @@ def _check_withheld(owners: Mapping[TopicPartition, str], members: Subscriptions
         for partition in member.owned:
             owner = owners.get(partition, member_id)
             if owner != member_id and partition not in members[owner].owned:
-                given = f"{owner!r} is given {partition[0]}-{partition[1]}"
-                raise AssignorError(f"{given}, which {member_id!r} owns and has to give up first")
+                label = f"{partition[0]}-{partition[1]} is assigned to {owner!r}"
+                raise AssignorError(f"{label}, but {member_id!r} owns it and must revoke it first")
 
 
 def read_subscription(blob: ConsumerProtocolSubscription, instance_id: str | None = None) -> Subscription:
-    """A decoded subscription as assignors take it; ``instance_id`` stands beside it in the JoinGroup answer."""
+    """Decode a subscription for assignors. ``instance_id``: group instance id from the JoinGroup response."""
     return Subscription(
         topics=blob.topics,
         user_data=blob.user_data,
@@ -176,7 +189,7 @@ def read_subscription(blob: ConsumerProtocolSubscription, instance_id: str | Non
 
 
 def write_subscription(subscription: Subscription) -> ConsumerProtocolSubscription:
-    """The blob of a subscription: topics and what is owned sorted, as Java writes them."""
+    """Encode a subscription; topics and owned partitions are sorted, as Java encodes them."""
     grouped = by_topic(sorted(subscription.owned, key=partition_order))
     part = ConsumerProtocolSubscription.TopicPartition
     return ConsumerProtocolSubscription(
@@ -189,12 +202,12 @@ def write_subscription(subscription: Subscription) -> ConsumerProtocolSubscripti
 
 
 def read_assignment(blob: ConsumerProtocolAssignment) -> Assignment:
-    """A decoded assignment."""
+    """Decode an assignment."""
     return Assignment(_flat(blob.assigned_partitions), blob.user_data)
 
 
 def write_assignment(assignment: Assignment) -> ConsumerProtocolAssignment:
-    """The blob of an assignment: partitions by topic, topics in the order in which they come first."""
+    """Encode an assignment: partitions by topic, topics in order of first appearance."""
     part = ConsumerProtocolAssignment.TopicPartition
     grouped = by_topic(assignment.partitions)
     listed = [part(topic=topic, partitions=numbers) for topic, numbers in grouped.items()]
@@ -202,27 +215,31 @@ def write_assignment(assignment: Assignment) -> ConsumerProtocolAssignment:
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Numbers by topic, both in the order in which they come."""
-    found: dict[str, list[int]] = {}
+    """Return partition numbers by topic, both in order of appearance."""
+    numbers: dict[str, list[int]] = {}
     for topic, number in partitions:
-        found.setdefault(topic, []).append(number)
-    return found
+        numbers.setdefault(topic, []).append(number)
+    return numbers
 
 
-def walked(members: Subscriptions) -> list[tuple[str, Subscription]]:
-    """Members in the order of the leader's HashMap, which decides ties."""
+def in_map_order(members: Subscriptions) -> list[tuple[str, Subscription]]:
+    """Return members in the iteration order of the leader's HashMap, which decides ties."""
     return [(member_id, members[member_id]) for member_id in map_order(members)]
 
 
 def subscribed_topics(topics: Topics, members: Iterable[tuple[str, Subscription]]) -> Topics:
-    """The topics with partitions that ``members``, walked, subscribe to, in the order of the leader's HashMap."""
-    wanted = map_order(dict.fromkeys(topic for _, member in members for topic in member.topics))
-    found = [topic for topic in wanted if topics.get(topic)]
-    return {topic: topics[topic] for topic in map_order(found)}
+    """Return the subscribed topics that have partitions, in the iteration order of the leader's HashMap.
+
+    Args:
+        members: in the order of ``in_map_order``.
+    """
+    subscribed = map_order(dict.fromkeys(topic for _, member in members for topic in member.topics))
+    existing = [topic for topic in subscribed if topics.get(topic)]
+    return {topic: topics[topic] for topic in map_order(existing)}
 
 
 def static_first(members: Iterable[tuple[str, Subscription]]) -> list[str]:
-    """Ids of members: static ones by instance id, then the others by member id."""
+    """Return member ids: static members by instance id, then the others by member id."""
 
     def place(member: tuple[str, Subscription]) -> tuple[bool, bytes]:
         member_id, subscription = member
@@ -233,16 +250,19 @@ def static_first(members: Iterable[tuple[str, Subscription]]) -> list[str]:
 
 
 def partition_order(partition: TopicPartition) -> tuple[bytes, int]:
-    """A sort key: by topic, then by number."""
+    """Return a sort key: topic, then partition number."""
     return utf16(partition[0]), partition[1]
 
 
 @dataclass(frozen=True, slots=True)
 class Racks:
-    """Where racks decide: rack by member id, and racks with a replica, for each partition of each topic.
+    """Racks that matter for an assignment (KIP-881).
 
-    Both are empty where they do not decide: no member has a rack that a replica has, or all partitions have replicas
-    in all racks. ``nearby``: how many members are in the racks of a partition, told whenever a member has a rack.
+    All attributes are empty if racks do not matter: no member has the rack of a replica, or all partitions have
+    replicas in all racks.
+
+    Attributes:
+        nearby: number of members in the racks of each partition, set if any member has a rack.
     """
 
     members: Mapping[str, str] = field(default_factory=dict)
@@ -251,7 +271,7 @@ class Racks:
 
     @classmethod
     def of(cls, topics: Topics, members: Iterable[tuple[str, Subscription]]) -> Racks:
-        """What decides for these members over these topics."""
+        """Return the racks that matter for these members and topics."""
         by_member = {member_id: member.rack_id for member_id, member in members if member.rack_id}
         if not by_member:
             return cls()
@@ -271,7 +291,7 @@ class Racks:
         return cls(by_member, replicas, nearby)
 
     def match(self, member_id: str, partition: TopicPartition) -> bool:
-        """True if the member has no rack, or one with a replica."""
+        """True if the member has no rack, or the rack of a replica."""
         rack = self.members.get(member_id)
         return rack is None or rack in self.replicas[partition[0]][partition[1]]
 

@@ -1,7 +1,8 @@
-"""``range`` as members run it: of each topic, every subscriber gets neighbouring partitions, the first ones one more.
+"""The client-side assignor ``range``: each subscriber gets adjacent partitions of each topic, the first ones one more.
 
-Where racks decide for at least one topic, members first take partitions with a replica in their rack, of topics with
-as many partitions and the same subscribers the same ones (KIP-881). Source: RangeAssignor of kafka-clients.
+If racks matter for at least one topic, members first get partitions with a replica in their rack; of topics with the
+same number of partitions and the same subscribers they get the same partitions (KIP-881). Source: RangeAssignor of
+kafka-clients.
 """
 
 from __future__ import annotations
@@ -19,24 +20,24 @@ from kwire.assignors.client import (
     Subscriptions,
     Topics,
     assigned,
+    in_map_order,
     partition_order,
     static_first,
     subscribed_topics,
-    walked,
 )
 from kwire.assignors.range import shares as cut
 
 
 def share_out(topics: Topics, members: Subscriptions) -> GroupAssignment:
-    """The assignment: topics in the order of the leader's HashMap, or sorted where racks decide."""
-    listed = walked(members)
-    found = subscribed_topics(topics, listed)
-    subscribers: dict[str, list[tuple[str, Subscription]]] = {topic: [] for topic in found}
+    """Return the assignment; topics are in the order of the leader's HashMap, or sorted if racks matter."""
+    listed = in_map_order(members)
+    existing = subscribed_topics(topics, listed)
+    subscribers: dict[str, list[tuple[str, Subscription]]] = {topic: [] for topic in existing}
     for member_id in static_first(listed):
         for topic in dict.fromkeys(members[member_id].topics):
-            if topic in found:
+            if topic in existing:
                 subscribers[topic].append((member_id, members[member_id]))
-    states = [_Topic(topic, partitions, subscribers[topic]) for topic, partitions in found.items()]
+    states = [_TopicState(topic, partitions, subscribers[topic]) for topic, partitions in existing.items()]
     shares: GroupAssignment = {member_id: [] for member_id in members}
     if any(state.racks.members for state in states):
         _near(states, shares)
@@ -58,8 +59,8 @@ class RangeAssignor(Assignor):
         return assigned(share_out(topics, members))
 
 
-class _Topic:
-    """A topic while it is shared out; ``subscribers`` in their order."""
+class _TopicState:
+    """A topic whose partitions are being assigned. ``subscribers``: in assignment order."""
 
     def __init__(
         self, topic: str, partitions: Sequence[Partition], subscribers: Sequence[tuple[str, Subscription]]
@@ -79,7 +80,7 @@ class _Topic:
         return rack is None or rack in self._partitions[number].racks
 
     def room(self, member_id: str) -> int:
-        """How many more the member may have; one that has its larger share already may come out below zero."""
+        """Return how many more partitions the member may get; may be negative if it has the larger share already."""
         return self._least + (self._larger > 0) - self._held[member_id]
 
     def give(self, member_id: str, numbers: Sequence[int], shares: GroupAssignment) -> None:
@@ -90,34 +91,34 @@ class _Topic:
             del self.free[number]
 
     def take_ranges(self, shares: GroupAssignment, near: bool = False) -> None:
-        """Every member, in order, takes what is free up to its share; ``near``: only what is in its rack."""
+        """Assign free partitions to every member up to its share. ``near``: True for partitions in its rack only."""
         for member_id in self.members:
-            wanted = (n for n in self.free if not near or self.match(member_id, n))
-            if numbers := list(islice(wanted, max(0, self.room(member_id)))):
+            candidates = (n for n in self.free if not near or self.match(member_id, n))
+            if numbers := list(islice(candidates, max(0, self.room(member_id)))):
                 self.give(member_id, numbers, shares)
 
 
-def _near(states: Sequence[_Topic], shares: GroupAssignment) -> None:
-    """What is in the racks of members, topics alike together."""
-    alike: dict[tuple[tuple[str, ...], int], list[_Topic]] = {}
+def _near(states: Sequence[_TopicState], shares: GroupAssignment) -> None:
+    """Assign partitions in the racks of members, topics with equal partition counts and subscribers together."""
+    equal_topics: dict[tuple[tuple[str, ...], int], list[_TopicState]] = {}
     for state in states:
         if state.has_racks:
-            alike.setdefault((tuple(state.members), len(state.free)), []).append(state)
-    for group in alike.values():
+            equal_topics.setdefault((tuple(state.members), len(state.free)), []).append(state)
+    for group in equal_topics.values():
         if len(group) > 1:
             _near_together(group, shares)
         elif group[0].racks.members:
             group[0].take_ranges(shares, near=True)
 
 
-def _near_together(states: Sequence[_Topic], shares: GroupAssignment) -> None:
-    """Each partition, of all topics at once, to the first member that is near it in all of them."""
-    left = list(states[0].members)
+def _near_together(states: Sequence[_TopicState], shares: GroupAssignment) -> None:
+    """Assign each partition number, of all topics at once, to the first member that is near it in all of them."""
+    candidates = list(states[0].members)
     for number in range(len(states[0].free)):
-        for member_id in left:
+        for member_id in candidates:
             if all(state.match(member_id, number) and state.room(member_id) > 0 for state in states):
                 for state in states:
                     state.give(member_id, [number], shares)
                 if all(state.room(member_id) <= 0 for state in states):
-                    left.remove(member_id)
+                    candidates.remove(member_id)
                 break

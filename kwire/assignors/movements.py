@@ -1,4 +1,4 @@
-"""Which partitions an assignor has moved in one run: instead of a second one of a topic, the first is moved back.
+"""Partition movements of one assignor run: if another partition of the topic moved the other way, that one moves back.
 
 Source: PartitionMovements of Kafka's AbstractStickyAssignor, and of UniformHeterogeneousAssignmentBuilder before 4.0.
 """
@@ -14,7 +14,7 @@ _Topic = TypeVar("_Topic")  # a name, or an id
 
 
 class Movements(Generic[_Topic]):
-    """``hash_of``: the hash that Java's class has for a partition of a topic. Members are numbers."""
+    """The movements so far. ``hash_of``: Java's hash code of a partition of a topic. Members are numbers."""
 
     def __init__(self, hash_of: Callable[[_Topic, int], int]) -> None:
         self._hash_of = hash_of
@@ -31,14 +31,14 @@ class Movements(Generic[_Topic]):
             between.add(partition)
 
     def instead(self, partition: tuple[_Topic, int], giver: int, taker: int) -> tuple[_Topic, int]:
-        """The partition to move, if this one were to move from giver to taker."""
+        """Return the partition to move in place of ``partition`` from ``giver`` to ``taker``."""
         source, _ = self._of.get(partition, (giver, giver))
         back = self._between.get((partition[0], taker, source))
         return back.first() if back else partition
 
 
 class _Partitions(Generic[_Topic]):
-    """Partitions of which the first is the one that a HashSet iterates first; it never shrinks."""
+    """A set of partitions; the first is that which a Java HashSet iterates first. Its table never shrinks."""
 
     def __init__(self, hash_of: Callable[[_Topic, int], int]) -> None:
         self._hash_of = hash_of
@@ -55,7 +55,7 @@ class _Partitions(Generic[_Topic]):
     def remove(self, partition: tuple[_Topic, int]) -> None:
         del self._held[partition]
         if not self._held:
-            self._most = 0  # Java throws an empty set away, and makes a new one
+            self._most = 0  # Java discards an empty set and creates a new one
 
     def first(self) -> tuple[_Topic, int]:
         size = table_size(self._most)

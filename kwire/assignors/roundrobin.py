@@ -1,7 +1,7 @@
-"""``roundrobin``: all partitions of all topics, in order, to one member after the other.
+"""The client-side assignor ``roundrobin``: all partitions of all topics, in order, to one member after the other.
 
-Members stand in a ring, static ones first; who does not subscribe to a topic is passed over, and the ring goes on over
-topics. Source: RoundRobinAssignor of kafka-clients.
+Members form a ring, static ones first; a member that does not subscribe to a topic is skipped, and the ring continues
+across topics. Source: RoundRobinAssignor of kafka-clients.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from kwire.assignors.client import (
     Subscriptions,
     Topics,
     assigned,
+    in_map_order,
     static_first,
     subscribed_topics,
-    walked,
 )
 from kwire.java import utf16
 
 
 def share_out(topics: Topics, members: Subscriptions) -> GroupAssignment:
-    """The assignment; the order of members decides only between equal instance ids."""
-    listed = walked(members)
+    """Return the assignment; the order of members matters only for equal instance ids."""
+    listed = in_map_order(members)
     subscribed = {member_id: set(member.topics) for member_id, member in listed}
     shares: GroupAssignment = {member_id: [] for member_id in members}
     ring = cycle(static_first(listed))

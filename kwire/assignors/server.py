@@ -1,4 +1,4 @@
-"""What an assignor of the broker is given and gives (KIP-848), and what both assignors ask of it.
+"""Input and output of server-side assignors (KIP-848), and helpers of both.
 
 Source: PartitionAssignor, GroupSpec and SubscribedTopicDescriber of Kafka's group coordinator API.
 """
@@ -11,23 +11,23 @@ from uuid import UUID
 
 Partitions = Mapping[UUID, int]  # topic id -> number of partitions
 MemberAssignment = dict[UUID, list[int]]  # topic id -> partitions, ascending; never an empty list
-GroupAssignment = dict[str, MemberAssignment]  # member id -> what it should own; every member is in it
+GroupAssignment = dict[str, MemberAssignment]  # target assignment by member id, with every member
 
 
 class AssignorError(ValueError):
-    """A group that cannot be assigned, an assignment that cannot be, or an assignor that is not there.
+    """A group that cannot be assigned, an invalid assignment, or an unknown assignor.
 
-    A member of a group of the new protocol that subscribes to a topic without metadata is the first; Kafka then answers
-    UNKNOWN_SERVER_ERROR (-1).
+    If a member of a consumer group (KIP-848) subscribes to a topic without metadata, Kafka answers UNKNOWN_SERVER_ERROR
+    (-1).
     """
 
 
-@dataclass(slots=True)  # made for every member at each change of a group: frozen, that would take four times as long
+@dataclass(slots=True)  # created per member at each change of a group; frozen would take four times as long
 class MemberSubscription:
-    """A member: topics it subscribes to and the target assignment so far.
+    """A member of a consumer group: the topics it subscribes to, and its current target assignment.
 
-    Of what it keeps, uniform takes first what ``assigned`` iterates first: topics, then partitions within them.
-    Neither assignor of the broker looks at racks.
+    ``uniform`` keeps partitions in the iteration order of ``assigned``: topics, then partitions of a topic. Racks do
+    not matter to server-side assignors.
     """
 
     topic_ids: Collection[UUID]
@@ -36,22 +36,24 @@ class MemberSubscription:
     rack_id: str | None = None
 
 
-Members = Mapping[str, MemberSubscription]  # in the order in which ties are decided; a broker's is that of a HashMap
+Members = Mapping[str, MemberSubscription]  # the order decides ties; in a broker it is that of a HashMap
 
 
-def subscribed_alike(members: Collection[MemberSubscription]) -> bool:
+def is_homogeneous(members: Collection[MemberSubscription]) -> bool:
     """True if all members subscribe to the same topics."""
     topic_ids = next((member.topic_ids for member in members), ())
-    wanted = set(topic_ids)
-    return all(  # the first two tests spare hashes of ids, which cost most
-        member.topic_ids is topic_ids or member.topic_ids == topic_ids or set(member.topic_ids) == wanted
+    expected = set(topic_ids)
+    return all(  # the first two comparisons avoid hashing ids, which is slow
+        member.topic_ids is topic_ids or member.topic_ids == topic_ids or set(member.topic_ids) == expected
         for member in members
     )
 
 
 def partitions_of(topic_ids: Iterable[UUID], partitions: Partitions) -> dict[UUID, int]:
-    """The numbers of partitions of subscribed topics, in their order; raises AssignorError for one without."""
+    """Return the partition counts of subscribed topics, in order. Raises: AssignorError for a topic without
+    metadata.
+    """
     try:
         return {topic_id: partitions[topic_id] for topic_id in topic_ids}
     except KeyError as missing:
-        raise AssignorError(f"members subscribe to topic {missing}, which is not in the metadata") from missing
+        raise AssignorError(f"a member subscribes to topic {missing}, which is not in the metadata") from missing

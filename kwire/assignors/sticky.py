@@ -1,8 +1,10 @@
-"""``sticky`` and ``cooperative-sticky``: as equal as can be, and what a member owned stays with it where that allows.
+"""The client-side assignors ``sticky`` and ``cooperative-sticky``: balanced, and members keep partitions where
+possible.
 
-Both share out alike. Members that give up everything before they join say in their user data what they owned; those
-that keep it say so in the subscription, and get what others still own only in the generation after. Source:
-StickyAssignor, CooperativeStickyAssignor and AbstractStickyAssignor of kafka-clients.
+Both use the same algorithm. Members of ``sticky``, which revoke everything before they join, report their previous
+partitions in the user data; those of ``cooperative-sticky`` report owned partitions in the subscription, and get
+partitions of others one generation later. Source: StickyAssignor, CooperativeStickyAssignor and AbstractStickyAssignor
+of kafka-clients.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from kwire import codec
-from kwire.assignors import sticky_alike, sticky_mixed
+from kwire.assignors import sticky_heterogeneous, sticky_homogeneous
 from kwire.assignors.client import (
     COOPERATIVE,
     EAGER,
@@ -25,22 +27,22 @@ from kwire.assignors.client import (
     Topics,
     assigned,
     by_topic,
+    in_map_order,
     subscribed_topics,
-    walked,
 )
-from kwire.assignors.sticky_history import Claim, alike, owned_now, owners_before
+from kwire.assignors.sticky_history import Claim, owned_now, owners_before, subscribe_to_same_topics
 from kwire.blobs.sticky import CooperativeStickyUserData, StickyUserData, decode_user_data
 from kwire.errors import DecodeError
 from kwire.java import grouped_order
 
 
-def share_out(topics: Topics, members: Subscriptions, *, always_mixed: bool = False) -> GroupAssignment:
-    """The assignment of ``sticky``; ``always_mixed``: as before 2.4, however members subscribe."""
-    return _share_out(topics, members, claim, always_mixed=always_mixed)[0]
+def share_out(topics: Topics, members: Subscriptions, *, always_heterogeneous: bool = False) -> GroupAssignment:
+    """Return the assignment of ``sticky``. ``always_heterogeneous``: True for the algorithm before Kafka 2.4."""
+    return _share_out(topics, members, claim, always_heterogeneous=always_heterogeneous)[0]
 
 
 def share_out_cooperatively(topics: Topics, members: Subscriptions) -> GroupAssignment:
-    """The assignment of ``cooperative-sticky``: what moves is nobody's in this generation."""
+    """Return the assignment of ``cooperative-sticky``; partitions that move are not assigned in this generation."""
     shares, moved = _share_out(topics, members, cooperative_claim)
     for partition, member_id in moved.items():
         shares[member_id].remove(partition)
@@ -48,28 +50,28 @@ def share_out_cooperatively(topics: Topics, members: Subscriptions) -> GroupAssi
 
 
 def claim(member: Subscription) -> Claim:
-    """What the user data of ``sticky`` claims. What cannot be read claims nothing, in an unknown generation."""
+    """Return the claim in user data of ``sticky``. Invalid user data claims nothing, without a generation."""
     if not member.user_data:
         return Claim()
     try:
-        said, version, _ = decode_user_data(member.user_data)
+        decoded, version, _ = decode_user_data(member.user_data)
     except DecodeError:
         return Claim((), UNKNOWN_GENERATION)
-    owned = [(part.topic, number) for part in said.previous_assignment for number in part.partitions]
-    return Claim(owned, said.generation if version else None)
+    owned = [(part.topic, number) for part in decoded.previous_assignment for number in part.partitions]
+    return Claim(owned, decoded.generation if version else None)
 
 
 def cooperative_claim(member: Subscription) -> Claim:
-    """What a subscription claims; before v2 it has no generation, which then is in the user data."""
+    """Return the claim in a subscription; before v2 the generation is in the user data."""
     if member.generation >= 0:
         return Claim(member.owned, member.generation)
     if member.user_data is None:
         return Claim(member.owned)
     try:
-        said, _ = codec.decode_at(CooperativeStickyUserData, member.user_data, 0, 0)
+        decoded, _ = codec.decode_at(CooperativeStickyUserData, member.user_data, 0, 0)
     except DecodeError:
         return Claim(member.owned, UNKNOWN_GENERATION)
-    return Claim(member.owned, said.generation)
+    return Claim(member.owned, decoded.generation)
 
 
 class StickyAssignor(Assignor):
@@ -80,7 +82,7 @@ class StickyAssignor(Assignor):
         self._generation = UNKNOWN_GENERATION
 
     def user_data(self, topics: Collection[str]) -> bytes | None:  # noqa: ARG002
-        """v1; None before the first assignment."""
+        """Return user data v1; None before the first assignment."""
         if self._given is None:
             return None
         grouped = by_topic(self._given.partitions)
@@ -97,10 +99,10 @@ class StickyAssignor(Assignor):
 
 
 class FirstStickyAssignor(StickyAssignor):
-    """``sticky`` of 0.11 to 2.3, which had one way for all groups."""
+    """The assignor ``sticky`` of Kafka 0.11 to 2.3, with one algorithm for all groups."""
 
     def assign(self, topics: Topics, members: Subscriptions) -> Mapping[str, Assignment]:
-        return assigned(share_out(topics, members, always_mixed=True))
+        return assigned(share_out(topics, members, always_heterogeneous=True))
 
 
 class CooperativeStickyAssignor(Assignor):
@@ -121,27 +123,31 @@ class CooperativeStickyAssignor(Assignor):
 
 
 def _share_out(
-    topics: Topics, members: Subscriptions, claim_of: Callable[[Subscription], Claim], *, always_mixed: bool = False
+    topics: Topics,
+    members: Subscriptions,
+    claim_of: Callable[[Subscription], Claim],
+    *,
+    always_heterogeneous: bool = False,
 ) -> tuple[GroupAssignment, dict[TopicPartition, str]]:
-    """The assignment, and which partitions move, with who has them now."""
+    """Return the assignment, and the partitions that move with their current owners."""
     if not members:
         return {}, {}
-    listed = walked(members)
-    found = subscribed_topics(topics, listed)
+    listed = in_map_order(members)
+    existing = subscribed_topics(topics, listed)
     claims = {member_id: claim_of(member) for member_id, member in listed}
-    before = owned_now(found, listed, claims)
-    racks = Racks.of(found, listed)
-    if alike(listed) and not always_mixed:
-        shares, moved = sticky_alike.share_out(found, before, racks)
+    before = owned_now(existing, listed, claims)
+    racks = Racks.of(existing, listed)
+    if subscribe_to_same_topics(listed) and not always_heterogeneous:
+        shares, moved = sticky_homogeneous.share_out(existing, before, racks)
     else:
         earlier = owners_before(listed, claims, before.newest)
-        shares = sticky_mixed.share_out(found, listed, before, earlier, racks)
+        shares = sticky_heterogeneous.share_out(existing, listed, before, earlier, racks)
         moved = _moved(members, shares)
     return {member_id: shares[member_id] for member_id in members}, moved
 
 
 def _moved(members: Subscriptions, shares: GroupAssignment) -> dict[TopicPartition, str]:
-    """What somebody gets that somebody else says to own, with who gets it."""
+    """Return the partitions assigned to one member and claimed by another, with the new owner."""
     added: dict[TopicPartition, str] = {}
     given_up: set[TopicPartition] = set()
     for member_id, share in shares.items():

@@ -1,4 +1,4 @@
-"""What the sticky assignors make of what members say they owned: who owns what, and who did.
+"""Previous owners of partitions for the sticky assignors, from the claims of members.
 
 Source: AbstractStickyAssignor of kafka-clients, allSubscriptionsEqual and prepopulateCurrentAssignments.
 """
@@ -14,7 +14,7 @@ from kwire.assignors.client import UNKNOWN_GENERATION, Subscription, TopicPartit
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a member says it owned, and in which generation; None if it does not say so."""
+    """The partitions that a member claims to have owned, and the generation; None if it reports none."""
 
     partitions: Sequence[TopicPartition] = ()
     generation: int | None = None
@@ -22,7 +22,13 @@ class Claim:
 
 @dataclass(slots=True)
 class Ownership:
-    """``owned``: by member id; ``disputed``: claimed by two in one generation; ``newest``: the highest generation."""
+    """The accepted claims.
+
+    Attributes:
+        owned: partitions by member id.
+        disputed: partitions that two members claim in the same generation.
+        newest: the highest generation.
+    """
 
     owned: dict[str, list[TopicPartition]] = field(default_factory=dict)
     disputed: set[TopicPartition] = field(default_factory=set)
@@ -30,19 +36,20 @@ class Ownership:
 
 
 def owned_now(topics: Topics, members: Sequence[tuple[str, Subscription]], claims: Mapping[str, Claim]) -> Ownership:
-    """Members, walked, own what they claim, where it exists; of two claims the one of the higher generation counts.
+    """Return the accepted claims: existing partitions, and of two claims that with the higher generation.
 
-    What both claim in one generation is nobody's. The generation of the earlier claim is read from the subscription and
-    not from the claim, as in Java. Unlike Java, a partition that is no more is not owned.
+    A partition that two members claim in the same generation has no owner. As in Java, the generation of the earlier
+    claim is read from the subscription and not from the claim. Unlike in Java, a partition that no longer exists has no
+    owner.
     """
-    found = Ownership()
+    ownership = Ownership()
     owners: dict[TopicPartition, str] = {}
     stated = {member_id: member.generation for member_id, member in members}
     for member_id, _ in members:
         claim = claims[member_id]
         generation = UNKNOWN_GENERATION if claim.generation is None else claim.generation
-        found.newest = max(found.newest, generation)
-        owned = found.owned[member_id] = []
+        ownership.newest = max(ownership.newest, generation)
+        owned = ownership.owned[member_id] = []
         for partition in claim.partitions:
             if not 0 <= partition[1] < len(topics.get(partition[0], ())):
                 continue
@@ -52,33 +59,35 @@ def owned_now(topics: Topics, members: Sequence[tuple[str, Subscription]], claim
                 if generation < rival:
                     continue
                 with suppress(ValueError):
-                    found.owned[other].remove(partition)
+                    ownership.owned[other].remove(partition)
                 if generation == rival:
-                    found.disputed.add(partition)
+                    ownership.disputed.add(partition)
                     owners[partition] = member_id
                     continue
             owned.append(partition)
             owners[partition] = member_id
-    return found
+    return ownership
 
 
 def owners_before(
     members: Iterable[tuple[str, Subscription]], claims: Mapping[str, Claim], newest: int
 ) -> dict[TopicPartition, str]:
-    """Who owned a partition last among those that missed the newest generation."""
-    found: dict[TopicPartition, tuple[str, int]] = {}
+    """Return the last owner of each partition among members whose claim is older than the newest generation."""
+    owners: dict[TopicPartition, tuple[str, int]] = {}
     for member_id, _ in members:
         claim = claims[member_id]
         generation = UNKNOWN_GENERATION if claim.generation is None else claim.generation
         if generation < newest:
             for partition in claim.partitions:
-                if partition not in found or generation > found[partition][1]:
-                    found[partition] = member_id, generation
-    return {partition: member_id for partition, (member_id, _) in found.items()}
+                if partition not in owners or generation > owners[partition][1]:
+                    owners[partition] = member_id, generation
+    return {partition: member_id for partition, (member_id, _) in owners.items()}
 
 
-def alike(members: Iterable[tuple[str, Subscription]]) -> bool:
-    """Whether all subscribe to the same topics; those who come before the first with topics count as the same."""
+def subscribe_to_same_topics(members: Iterable[tuple[str, Subscription]]) -> bool:
+    """True if all members subscribe to the same topics; as in Java, members before the first one with topics do not
+    count.
+    """
     first: set[str] = set()
     for _, member in members:
         if not first:

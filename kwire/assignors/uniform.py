@@ -1,9 +1,9 @@
-"""``uniform``, the broker's default: as equal as can be, and what a member owns stays with it where that allows.
+"""The server-side assignor ``uniform``, the default: balanced, and members keep partitions where possible.
 
-This file is for members that subscribe to the same topics, ``uniform_mixed`` for others; it is told apart by the names
-they gave, so also by names of topics that do not exist. Source: UniformAssignor and
-UniformHomogeneousAssignmentBuilder of Kafka 4.2 (4.0 and before gave the larger shares to other members: see
-``first_are_larger``, and ``uniform_3_9`` for members that do not subscribe alike).
+This module is for members that subscribe to the same topics, ``uniform_heterogeneous`` for others. Kafka compares topic
+names for this, including those of topics that do not exist. Source: UniformAssignor and
+UniformHomogeneousAssignmentBuilder of Kafka 4.2. Kafka 4.0 and before gave the larger shares to other members: see
+``first_are_larger``, and ``uniform_3_9`` for heterogeneous groups.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from collections.abc import Mapping
 from itertools import compress, islice
 from uuid import UUID
 
-from kwire.assignors import uniform_mixed
+from kwire.assignors import uniform_heterogeneous
 from kwire.assignors.server import (
     GroupAssignment,
     MemberAssignment,
     Members,
     MemberSubscription,
     Partitions,
+    is_homogeneous,
     partitions_of,
-    subscribed_alike,
 )
 from kwire.java import copy_order, uuid_hash
 
@@ -28,19 +28,24 @@ _Partition = tuple[UUID, int]
 
 
 def assign(
-    members: Members, partitions: Partitions, alike: bool | None = None, *, first_are_larger: bool = False
+    members: Members, partitions: Partitions, homogeneous: bool | None = None, *, first_are_larger: bool = False
 ) -> GroupAssignment:
-    """The assignment; ``alike``: whether all gave the same names; None: derived from the ids. Raises AssignorError.
+    """Return the assignment. Raises: AssignorError.
 
-    ``first_are_larger``: where all subscribe alike, the larger shares are those of the first members, as before 4.1.
+    Args:
+        homogeneous: whether all members subscribe to the same topic names; None to compare their topic ids.
+        first_are_larger: in a homogeneous group, the first members get the larger shares, as before Kafka 4.1.
     """
-    if subscribed_alike(members.values()) if alike is None else alike:
-        return assign_alike(members, partitions, first_are_larger=first_are_larger)
-    return uniform_mixed.assign(members, partitions)
+    if is_homogeneous(members.values()) if homogeneous is None else homogeneous:
+        return assign_homogeneous(members, partitions, first_are_larger=first_are_larger)
+    return uniform_heterogeneous.assign(members, partitions)
 
 
-def assign_alike(members: Members, partitions: Partitions, *, first_are_larger: bool = False) -> GroupAssignment:
-    """Everyone keeps up to its share; what is nobody's, then what was cut off, goes to those below theirs."""
+def assign_homogeneous(members: Members, partitions: Partitions, *, first_are_larger: bool = False) -> GroupAssignment:
+    """Return the assignment of a homogeneous group: members keep up to their share, the rest fills those below theirs.
+
+    Unowned partitions are assigned first, then those above a member's share.
+    """
     if not members:
         return {}
     topic_ids = next(iter(members.values())).topic_ids
@@ -48,28 +53,28 @@ def assign_alike(members: Members, partitions: Partitions, *, first_are_larger: 
     share, larger = divmod(sum(counts.values()), len(members))
 
     target: GroupAssignment = {}
-    free = {topic: bytearray(b"\1" * count) for topic, count in counts.items()}  # by partition: 1 while it is nobody's
+    free = {topic: bytearray(b"\1" * count) for topic, count in counts.items()}  # by partition: 1 while it has no owner
     cut: list[_Partition] = []
-    missing: dict[str, int] = {}  # member id -> how many it is below its share
-    for behind, (member_id, member) in zip(range(len(members), 0, -1), members.items(), strict=True):
+    missing: dict[str, int] = {}  # by member id: number of partitions below its share
+    for remaining, (member_id, member) in zip(range(len(members), 0, -1), members.items(), strict=True):
         room = share + (larger > 0)
         target[member_id], over = _kept(member, free, room)
         cut += over
         room -= sum(map(len, target[member_id].values()))
         takes_larger = larger > 0
         if (
-            room and takes_larger and behind > larger and not first_are_larger
-        ):  # left to a later member; there are enough of them
+            room and takes_larger and remaining > larger and not first_are_larger
+        ):  # left to a later member; enough of them remain
             room -= 1
             takes_larger = False
         if room:
             missing[member_id] = room
         larger -= takes_larger
 
-    nobodys = [(topic, n) for topic, unowned in free.items() for n in compress(range(len(unowned)), unowned)]
-    given = iter(nobodys + cut)
+    unowned = [(topic, n) for topic, unowned in free.items() for n in compress(range(len(unowned)), unowned)]
+    unassigned = iter(unowned + cut)
     for member_id, room in missing.items():
-        for topic, n in islice(given, room):
+        for topic, n in islice(unassigned, room):
             target[member_id].setdefault(topic, []).append(n)
     for kept in target.values():
         for held in kept.values():
@@ -80,9 +85,9 @@ def assign_alike(members: Members, partitions: Partitions, *, first_are_larger: 
 def _kept(
     member: MemberSubscription, free: Mapping[UUID, bytearray], room: int
 ) -> tuple[MemberAssignment, list[_Partition]]:
-    """The first ``room`` partitions that a member owns of topics that it still subscribes to, and those over it.
+    """Return the partitions that a member keeps, and owned ones above its share.
 
-    None of them is ``free`` any more.
+    Only topics that it still subscribes to count; all of them are removed from ``free``. ``room``: the member's share.
     """
     kept: MemberAssignment = {}
     over: list[_Partition] = []

@@ -1,13 +1,12 @@
-"""Data messages by Kafka's name: what travels as bytes inside other messages, or stands in a log, under a version of
-its own. Each is imported when it is first asked for.
+"""Messages with versions of their own that are stored as bytes inside other messages or in a log, by Kafka's name.
 
-As it is stored, a blob says in which version it is:
+The classes are imported on first access. A stored message contains its version:
 
-- most stand behind an int16 with the version;
-- keys in the topics of coordinators stand behind an int16 with the type of the record, and have one version only;
+- most begin with an int16 that is the version;
+- keys in the topics of coordinators begin with an int16 that is the record type, and have only version 0;
 - those of SELF_DESCRIBED have the version as their first field.
 
-StickyUserData does not say it; it is the one of BLOBS that is not among STORED.
+StickyUserData does not contain its version: it is in BLOBS, but not in STORED.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from kwire.schema import schema_of
 
 M = TypeVar("M")
 
-# What coordinators keep in their topics: the types of records, whose classes are these names with Key and Value.
+# Record types in the topics of coordinators, with the class names without their suffixes Key and Value.
 RECORDS: Mapping[str, Mapping[int, str]] = {
     "__consumer_offsets": {
         0: "LegacyOffsetCommit",
@@ -81,7 +80,7 @@ MODULES: Mapping[str, list[str]] = {
     "transaction_state": _keys_and_values("__transaction_state"),
 }
 
-# Messages that begin with a field that is their version, and its bytes.
+# Messages whose first field is their version, with its size in bytes.
 SELF_DESCRIBED: Mapping[str, int] = {
     "LeaderChangeMessage": 2,
     "SnapshotHeaderRecord": 2,
@@ -91,14 +90,14 @@ SELF_DESCRIBED: Mapping[str, int] = {
     "SubscriptionInfoData": 4,
     "AssignmentInfo": 4,
 }
-# Blobs that Kafka reads as the newest version it knows when they are newer. Of all others it reads none such.
+# Blobs that Kafka decodes as the newest version it knows if they are newer; it refuses newer versions of all others.
 READ_WHEN_NEWER = {*MODULES["consumer_protocol"], *MODULES["control_records"], *MODULES["connect"]}
 
 MAX_VERSION = 32_767  # a version is an int16
 
 
 class _Blobs(Mapping[str, type]):
-    """Classes by name; a module is loaded with the first look at one of its names."""
+    """Classes by name; a module is imported on first access to one of its names."""
 
     def __init__(self, without: str = "") -> None:
         self._modules = {name: file for file, names in MODULES.items() for name in names if name != without}
@@ -114,16 +113,19 @@ class _Blobs(Mapping[str, type]):
         return len(self._modules)
 
 
-# What the first two bytes of a blob that was read said: the version to read it as, and the one that it says.
+# Cache by the first two bytes of a blob: the version to decode it as, and the version that it contains.
 _known: dict[tuple[type, bytes], tuple[int, int]] = {}
-_prefixes: dict[tuple[type, int], bytes] = {}  # what stands before the bodies of those that were written
+_prefixes: dict[tuple[type, int], bytes] = {}  # cache of the bytes before an encoded body
 
 BLOBS: Mapping[str, type] = _Blobs()
 STORED: Mapping[str, type] = _Blobs(without="StickyUserData")
 
 
 def stored_version(blob: type, data: bytes) -> int:
-    """The version that a stored blob says. Raises: Truncated; UnknownRecordType if it is a key of another type."""
+    """Return the version that a stored message contains.
+
+    Raises: Truncated; UnknownRecordType if it is a key of another record type.
+    """
     name = schema_of(blob).name
     what = "record type" if name in KEYS else "version"
     written = _leading_int(data, SELF_DESCRIBED.get(name, 2), what, name)
@@ -135,16 +137,17 @@ def stored_version(blob: type, data: bytes) -> int:
 
 
 def body_offset(blob: type) -> int:
-    """Where the body begins in a stored blob."""
+    """Return the offset of the body in a stored message."""
     return 0 if schema_of(blob).name in SELF_DESCRIBED else 2
 
 
 def readable_version(blob: type, written: int) -> int:
-    """The version in which a blob of version ``written`` is read and written here.
+    """Return the version to decode a message of version ``written`` as.
 
-    One newer than we know may be taken as the newest that we know, where fields are only ever added at the end.
-    Raises: UnknownApi for one that cannot be read. Source: Kafka's ConsumerProtocol.deserializeSubscription,
-    ControlRecordType, ConnectProtocol; for those that are not read, CoordinatorRecordSerde, AssignmentInfo.
+    A version newer than kwire knows is decoded as the newest known one where Kafka only ever appends fields.
+    Raises: UnknownApi for any other version that is not known. Source: Kafka's
+        ConsumerProtocol.deserializeSubscription, ControlRecordType, ConnectProtocol; for those that are refused,
+        CoordinatorRecordSerde, AssignmentInfo.
     """
     schema = schema_of(blob)
     assert schema.versions is not None
@@ -156,14 +159,14 @@ def readable_version(blob: type, written: int) -> int:
 
 
 def decode_stored(blob: type[M], data: bytes) -> tuple[M, int]:
-    """A blob as it is stored, and the version that it says. Raises: DecodeError."""
-    known = _known.get((blob, data[:2])) if data.__class__ is bytes else None
-    if known is not None and len(data) <= UNWEIGHED:
-        version, written = known
+    """Decode a stored message; return it with the version that it contains. Raises: DecodeError."""
+    versions = _known.get((blob, data[:2])) if data.__class__ is bytes else None
+    if versions is not None and len(data) <= UNWEIGHED:
+        version, written = versions
         try:
             return readers[blob][version](data, 2)[0], written
         except REFUSALS:
-            pass  # a reader not made yet, text that is not UTF-8, or bytes to be refused: the long way tells them apart
+            pass  # no reader compiled yet, text that is not UTF-8, or invalid bytes: the code below distinguishes them
     written = stored_version(blob, data)
     offset, version = body_offset(blob), readable_version(blob, written)
     value, _ = codec.decode_at(blob, data, offset, version)
@@ -173,50 +176,60 @@ def decode_stored(blob: type[M], data: bytes) -> tuple[M, int]:
 
 
 def prefix(value: object, version: int) -> bytes:
-    """What stands before the body of a blob that is stored. Raises: EncodeError if it says another version itself."""
+    """Return the bytes before the body of a stored message.
+
+    Raises: EncodeError if the message has a version field with another value.
+    """
     name = schema_of(type(value)).name
     if name not in SELF_DESCRIBED:
         return KEYS.get(name, version).to_bytes(2, "big", signed=True)
-    if (said := getattr(value, "version")) != version:  # noqa: B009 - all of them have it
-        raise EncodeError(f"says version {said}", path="version", message=name, version=version)
+    if (own := getattr(value, "version")) != version:  # noqa: B009 - all of them have it
+        raise EncodeError(
+            f"the field is {own}, but the message is to be stored as version {version}",
+            path="version",
+            message=name,
+            version=version,
+        )
     return b""
 
 
 def encode_stored(value: object, version: int) -> bytes:
-    """A blob as it is stored. Raises: EncodeError, SchemaError."""
+    """Encode a message as it is stored, with its version. Raises: EncodeError, SchemaError."""
     body = codec.encode(value, version)
     before = _prefixes.get((value.__class__, version))
     if before is None:
         before = prefix(value, version)
-        if before:  # else the value says its version itself, and each has to be looked at
+        if before:  # otherwise the message has a version field, which must be checked
             _prefixes[value.__class__, version] = before
     return before + body
 
 
 def decode_record(topic: str, key: bytes | None, value: bytes | None) -> tuple[object, object | None]:
-    """Key and value of a record in a topic of RECORDS; the value of a tombstone is None.
+    """Decode key and value of a record in a topic of RECORDS; the value of a tombstone is None.
 
-    Raises: UnknownRecordType, UnknownApi for what is newer than we know; other DecodeErrors for what is damaged.
+    Raises: UnknownRecordType or UnknownApi for records newer than kwire knows; other DecodeErrors for damaged ones.
     Source: Kafka's CoordinatorRecordSerde.
     """
     if key is None:
-        raise DecodeError("a record without a key", message=topic)
+        raise DecodeError("the record has no key", message=topic)
     record_type = _leading_int(key, 2, "record type", topic)
     key_class, value_class = _record_classes(topic, record_type)
-    found: object = decode_stored(key_class, key)[0]
-    return found, None if value is None else decode_stored(value_class, value)[0]
+    decoded_key: object = decode_stored(key_class, key)[0]
+    return decoded_key, None if value is None else decode_stored(value_class, value)[0]
 
 
 @cache
 def _record_classes(topic: str, record_type: int) -> tuple[type, type]:
     if record_type not in RECORDS[topic]:
-        raise UnknownRecordType(f"record type {record_type} is not known", record_type, message=topic)
+        raise UnknownRecordType(f"unknown record type {record_type}", record_type, message=topic)
     name = RECORDS[topic][record_type]
     return BLOBS[f"{name}Key"], BLOBS[f"{name}Value"]
 
 
 def encode_record(key: object, value: object | None, version: int) -> tuple[bytes, bytes | None]:
-    """A record in a topic of RECORDS; ``version``: of the value. Raises: EncodeError, SchemaError."""
+    """Encode key and value of a record in a topic of RECORDS. ``version``: of the value. Raises: EncodeError,
+    SchemaError.
+    """
     return encode_stored(key, 0), None if value is None else encode_stored(value, version)
 
 

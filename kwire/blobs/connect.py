@@ -1,9 +1,10 @@
-"""What workers of Kafka Connect say in a group of type ``connect``, in JoinGroup and SyncGroup.
+"""Metadata and assignment of Kafka Connect workers in groups of type ``connect``, in JoinGroup and SyncGroup.
 
-v0 is the protocol ``default``, which stops everything to rebalance; v1 ``compatible`` tells what a worker runs and what
-it is to give up (KIP-415); v2 ``sessioned`` has the same bytes, and means that workers sign what they ask of each other
-(KIP-507). Task -1 is the connector itself. The names are ours: Kafka's classes are WorkerState and Assignment, and from
-v1 on ExtendedWorkerState and ExtendedAssignment. Source: ConnectProtocol, IncrementalCooperativeConnectProtocol.
+v0 is the protocol ``default``, which stops all tasks during a rebalance; v1 ``compatible`` has what a worker runs and
+what it must revoke (KIP-415); v2 ``sessioned`` has the same bytes and means that workers sign requests to each other
+(KIP-507). Task -1 is the connector itself. The class names are our own: Kafka's classes are WorkerState and Assignment,
+and from v1 on ExtendedWorkerState and ExtendedAssignment. Source: ConnectProtocol,
+IncrementalCooperativeConnectProtocol.
 """
 
 from kwire.schema import Array, Bytes, Int16, Int32, Int64, String, data, struct
@@ -11,7 +12,7 @@ from kwire.schema import Array, Bytes, Int16, Int32, Int64, String, data, struct
 
 @data(versions="0-2", flexible="none")
 class ConnectWorkerState:
-    """``allocation``: the ConnectAssignment that the worker has, as it is stored, or null."""
+    """The metadata of a worker in JoinGroup. ``allocation``: its stored ConnectAssignment, or null."""
 
     url: str = String()
     config_offset: int = Int64()
@@ -20,7 +21,12 @@ class ConnectWorkerState:
 
 @data(versions="0-2", flexible="none")
 class ConnectAssignment:
-    """``error``: 1 if workers have to read more of the configuration first; ``delay``: milliseconds until the next."""
+    """The assignment of a worker in SyncGroup.
+
+    Attributes:
+        error: 1 if workers must first read more of the configuration topic.
+        delay: milliseconds until the next rebalance.
+    """
 
     @struct
     class Connector:

@@ -1,6 +1,6 @@
-"""ConsumerProtocol: what members of a group of type ``consumer`` say inside JoinGroup and SyncGroup.
+"""ConsumerProtocol: subscription and assignment of groups with protocol type ``consumer``, in JoinGroup and SyncGroup.
 
-The coordinator never reads these bytes; assignors do. Both stand behind an int16 with their version.
+The coordinator does not decode these bytes; assignors do. Both are stored after an int16 with their version.
 v1 owned partitions (KIP-429); v2 generation (KIP-792); v3 rack (KIP-881).
 """
 

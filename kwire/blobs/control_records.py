@@ -1,8 +1,8 @@
-"""Control records: what brokers themselves write into a log, each a key and a value.
+"""Keys and values of control records, which brokers and controllers append to logs themselves.
 
-The key says what a record is. Markers that end transactions are in logs of topics; the other values are in the log of
-the controllers and its snapshots, and have their version as a field. Source: org.apache.kafka.common.record's
-ControlRecordType and ControlRecordUtils.
+The key has the type of the record. End-transaction markers are in the logs of topics; the other values are in the
+metadata log of the controllers and its snapshots, and have a version field. Source: ControlRecordType and
+ControlRecordUtils in org.apache.kafka.common.record.
 """
 
 from uuid import UUID
@@ -12,14 +12,14 @@ from kwire.schema import Array, Int16, Int32, Int64, Nested, String, UInt16, Uui
 
 @data(versions="0", flexible="none")
 class ControlRecordKey:
-    """``type`` may be newer than ControlType."""
+    """The key of a control record. ``type`` may be newer than ControlType."""
 
     type: int = Int16()
 
 
 @data(versions="0", flexible="none")
 class EndTxnMarker:
-    """The value of ABORT and COMMIT."""
+    """The value of ABORT and COMMIT control records."""
 
     coordinator_epoch: int = Int32()
 
@@ -56,7 +56,7 @@ class SnapshotFooterRecord:
 
 @data(versions="0", flexible="0+")
 class KRaftVersionRecord:
-    """The value of KRAFT_VERSION: the version of the protocol between controllers (KIP-853)."""
+    """The value of KRAFT_VERSION: the version of the KRaft protocol (KIP-853)."""
 
     version: int = Int16()
     k_raft_version: int = Int16()
@@ -64,7 +64,7 @@ class KRaftVersionRecord:
 
 @data(versions="0", flexible="0+")
 class VotersRecord:
-    """The value of KRAFT_VOTERS (KIP-853)."""
+    """The value of KRAFT_VOTERS: the voters of the KRaft quorum (KIP-853)."""
 
     @struct
     class Voter:

@@ -1,12 +1,12 @@
-"""Fields of messages whose bytes hold a blob."""
+"""The fields of messages whose bytes hold another message."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-CONSUMER = "consumer"  # the protocol type of groups whose members use the blobs below
+CONSUMER = "consumer"  # protocol type of the groups that use the messages below
 
-# The blob, behind its version, in a field of bytes, if the protocol type of the group is CONSUMER.
+# Stored message by field of bytes, for groups with protocol type CONSUMER.
 INSIDE: Mapping[str, str] = {
     "JoinGroupRequest.Protocol.metadata": "ConsumerProtocolSubscription",
     "JoinGroupResponse.Member.metadata": "ConsumerProtocolSubscription",

@@ -1,8 +1,8 @@
-"""Records of ``__consumer_offsets``: what group coordinators keep, a key and a value each.
+"""Records of ``__consumer_offsets``, the state of the group coordinator: a key and a value each.
 
-0 and 1 are positions, 2 classic groups, 3 to 8 and 16 groups of the new protocol (KIP-848), 9 to 15 share groups
-(KIP-932), 17 to 23 Streams groups (KIP-1071). Which number is which class: ``blobs.RECORDS``. Definitions are those of
-Kafka 4.2.0; the two of type 9, which it no longer has, of 3.9.1.
+Record types 0 and 1 are committed offsets, 2 classic groups, 3 to 8 and 16 consumer groups (KIP-848), 9 to 15 share
+groups (KIP-932), 17 to 23 Streams groups (KIP-1071); ``blobs.RECORDS`` has the class of each type. Definitions are
+those of Kafka 4.2.0; the two of type 9, which 4.2.0 no longer has, of 3.9.1.
 """
 
 from uuid import UUID
@@ -19,7 +19,7 @@ class LegacyOffsetCommitKey:
 
 @data(versions="0", flexible="none")
 class LegacyOffsetCommitValue:
-    """A position, as brokers before 0.9 wrote it."""
+    """A committed offset as written by brokers before 0.9."""
 
     offset: int = Int64()
     metadata: str = String()
@@ -35,7 +35,10 @@ class OffsetCommitKey:
 
 @data(versions="0-4", flexible="4+")
 class OffsetCommitValue:
-    """A position. v1 its own expiry; v2 none again (KIP-211); v3 leader epoch; v4 flexible, topic id."""
+    """A committed offset.
+
+    v1 adds expire_timestamp; v2 drops it again (KIP-211); v3 leader epoch; v4 flexible, topic id.
+    """
 
     offset: int = Int64()
     leader_epoch: int = Int32("3+", default=-1, ignorable=True)
@@ -52,7 +55,7 @@ class GroupMetadataKey:
 
 @data(versions="0-4", flexible="4+")
 class GroupMetadataValue:
-    """A classic group. v1 rebalance timeout; v2 time of the last change; v3 static members; v4 flexible."""
+    """A classic group. v1 rebalance timeout; v2 time of the last state change; v3 static members; v4 flexible."""
 
     @struct
     class Member:
@@ -80,7 +83,7 @@ class ConsumerGroupMetadataKey:
 
 @data(versions="0", flexible="0+")
 class ConsumerGroupMetadataValue:
-    """A group of the new protocol: its epoch."""
+    """The group epoch of a consumer group (KIP-848)."""
 
     epoch: int = Int32()
     metadata_hash: int = Int64(tag=0)
@@ -93,7 +96,7 @@ class ConsumerGroupPartitionMetadataKey:
 
 @data(versions="0", flexible="0+")
 class ConsumerGroupPartitionMetadataValue:
-    """What a group knew of its topics; Kafka 4.1 and later have a hash of it instead."""
+    """The topics of a consumer group with partition counts and racks; Kafka 4.1 and later write a hash instead."""
 
     @struct
     class Topic:
@@ -118,7 +121,7 @@ class ConsumerGroupMemberMetadataKey:
 
 @data(versions="0", flexible="0+")
 class ConsumerGroupMemberMetadataValue:
-    """A member. What a member of the classic protocol has besides is null for others."""
+    """A member of a consumer group. ``classic_member_metadata`` is null unless the member uses the classic protocol."""
 
     @struct
     class ClassicMemberMetadata:
@@ -148,7 +151,7 @@ class ConsumerGroupTargetAssignmentMetadataKey:
 
 @data(versions="0", flexible="0+")
 class ConsumerGroupTargetAssignmentMetadataValue:
-    """The epoch of the assignment that members move to."""
+    """The epoch of a consumer group's target assignment."""
 
     assignment_epoch: int = Int32()
 
@@ -161,7 +164,7 @@ class ConsumerGroupTargetAssignmentMemberKey:
 
 @data(versions="0", flexible="0+")
 class ConsumerGroupTargetAssignmentMemberValue:
-    """What a member moves to."""
+    """The target assignment of a consumer group member."""
 
     @struct
     class TopicPartition:
@@ -179,7 +182,7 @@ class ConsumerGroupCurrentMemberAssignmentKey:
 
 @data(versions="0", flexible="0+")
 class ConsumerGroupCurrentMemberAssignmentValue:
-    """What a member has."""
+    """The current assignment of a consumer group member."""
 
     @struct
     class TopicPartition:
@@ -200,7 +203,9 @@ class ShareGroupPartitionMetadataKey:
 
 @data(versions="0", flexible="0+")
 class ShareGroupPartitionMetadataValue:
-    """What Kafka 3.9 had, never stable, in place of ShareGroupStatePartitionMetadata."""
+    """The topics of a share group in Kafka 3.9, where share groups were not stable; now
+    ShareGroupStatePartitionMetadata.
+    """
 
     @struct
     class TopicPartitions:
@@ -240,7 +245,7 @@ class ShareGroupMetadataKey:
 
 @data(versions="0", flexible="0+")
 class ShareGroupMetadataValue:
-    """A share group. That of Kafka 3.9, never stable, had no hash in the same version."""
+    """The group epoch of a share group. In Kafka 3.9, where share groups were not stable, version 0 had no hash."""
 
     epoch: int = Int32()
     metadata_hash: int = Int64()
@@ -253,7 +258,7 @@ class ShareGroupTargetAssignmentMetadataKey:
 
 @data(versions="0", flexible="0+")
 class ShareGroupTargetAssignmentMetadataValue:
-    """The epoch of the assignment that members move to."""
+    """The epoch of a share group's target assignment."""
 
     assignment_epoch: int = Int32()
 
@@ -266,7 +271,7 @@ class ShareGroupTargetAssignmentMemberKey:
 
 @data(versions="0", flexible="0+")
 class ShareGroupTargetAssignmentMemberValue:
-    """What a member moves to."""
+    """The target assignment of a share group member."""
 
     @struct
     class TopicPartition:
@@ -284,7 +289,7 @@ class ShareGroupCurrentMemberAssignmentKey:
 
 @data(versions="0", flexible="0+")
 class ShareGroupCurrentMemberAssignmentValue:
-    """What a member has."""
+    """The current assignment of a share group member."""
 
     @struct
     class TopicPartition:
@@ -304,7 +309,9 @@ class ShareGroupStatePartitionMetadataKey:
 
 @data(versions="0", flexible="0+")
 class ShareGroupStatePartitionMetadataValue:
-    """Partitions whose state in the share coordinator begins, is there, or goes."""
+    """The partitions of a share group whose state in the share coordinator is being initialized, initialized, or
+    being deleted.
+    """
 
     @struct
     class TopicPartitions:
@@ -330,7 +337,7 @@ class ConsumerGroupRegularExpressionKey:
 
 @data(versions="0", flexible="0+")
 class ConsumerGroupRegularExpressionValue:
-    """Topics that a regular expression matched."""
+    """The topics that match a regular expression of a consumer group."""
 
     topics: list[str] = Array(String)
     version: int = Int64()
@@ -344,7 +351,7 @@ class StreamsGroupMetadataKey:
 
 @data(versions="0", flexible="0+")
 class StreamsGroupMetadataValue:
-    """A Streams group."""
+    """The group epoch of a Streams group."""
 
     @struct
     class Config:
@@ -395,7 +402,7 @@ class StreamsGroupTargetAssignmentMetadataKey:
 
 @data(versions="0", flexible="0+")
 class StreamsGroupTargetAssignmentMetadataValue:
-    """The epoch of the assignment that members move to."""
+    """The epoch of a Streams group's target assignment."""
 
     assignment_epoch: int = Int32()
 
@@ -408,7 +415,7 @@ class StreamsGroupTargetAssignmentMemberKey:
 
 @data(versions="0", flexible="0+")
 class StreamsGroupTargetAssignmentMemberValue:
-    """Tasks that a member moves to."""
+    """The target assignment of a Streams group member: its tasks."""
 
     @struct
     class TaskIds:
@@ -428,7 +435,7 @@ class StreamsGroupCurrentMemberAssignmentKey:
 
 @data(versions="0", flexible="0+")
 class StreamsGroupCurrentMemberAssignmentValue:
-    """Tasks that a member has."""
+    """The current assignment of a Streams group member: its tasks."""
 
     @struct
     class TaskIds:
@@ -454,7 +461,7 @@ class StreamsGroupTopologyKey:
 
 @data(versions="0", flexible="0+")
 class StreamsGroupTopologyValue:
-    """What the application does with which topics."""
+    """The topology of a Streams application: subtopologies and their topics."""
 
     @struct
     class Subtopology:

@@ -1,4 +1,4 @@
-"""Records of ``__share_group_state``: what share coordinators keep of each partition of a share group (KIP-932)."""
+"""Records of ``__share_group_state``: the state of each partition of a share group (KIP-932)."""
 
 from uuid import UUID
 
@@ -14,7 +14,7 @@ class ShareSnapshotKey:
 
 @data(versions="0", flexible="0+")
 class ShareSnapshotValue:
-    """All of the state of a partition in a share group."""
+    """The complete state of a partition in a share group."""
 
     @struct
     class StateBatch:
@@ -42,7 +42,7 @@ class ShareUpdateKey:
 
 @data(versions="0", flexible="0+")
 class ShareUpdateValue:
-    """What changed since the last snapshot."""
+    """The changes of a partition's state since the last snapshot."""
 
     @struct
     class StateBatch:

@@ -1,7 +1,7 @@
-"""What the sticky assignors put into the user data of a subscription: who owned what, and in which generation.
+"""User data of the sticky assignors in a subscription: owned partitions and the generation they are from.
 
-Nothing in the bytes says which version they are: what cannot be read as v1 is read as v0, and what cannot be read as
-v0 either counts as nothing owned. v1 generation (KIP-341). Source: StickyAssignor.deserializeTopicPartitionAssignment.
+The bytes do not contain their version: if they cannot be decoded as v1 they are decoded as v0, and if that fails the
+member counts as owning nothing. v1 generation (KIP-341). Source: StickyAssignor.deserializeTopicPartitionAssignment.
 """
 
 from kwire import codec
@@ -11,7 +11,7 @@ from kwire.schema import Array, Int32, String, data, struct
 
 @data(versions="0-1", flexible="none")
 class StickyUserData:
-    """Of ``sticky``. v1 generation."""
+    """User data of the assignor ``sticky``. v1 generation."""
 
     @struct
     class TopicPartition:
@@ -24,13 +24,13 @@ class StickyUserData:
 
 @data(versions="0", flexible="none")
 class CooperativeStickyUserData:
-    """Of ``cooperative-sticky``, which takes what is owned from the subscription itself."""
+    """User data of ``cooperative-sticky``: only the generation; owned partitions are in the subscription itself."""
 
     generation: int = Int32(default=-1)
 
 
 def decode_user_data(user_data: bytes) -> tuple[StickyUserData, int, int]:
-    """The value, its version, and the offset behind it. Raises: DecodeError."""
+    """Decode user data of ``sticky``; return it with its version and the offset after it. Raises: DecodeError."""
     try:
         value, end = codec.decode_at(StickyUserData, user_data, 0, 1)
     except DecodeError:
@@ -40,7 +40,7 @@ def decode_user_data(user_data: bytes) -> tuple[StickyUserData, int, int]:
 
 
 def read_user_data(user_data: bytes | None) -> StickyUserData | None:
-    """What an assignor makes of it: None where nothing is known, be it null, empty or not to be read."""
+    """Return the user data of ``sticky`` as the assignor sees it: None if it is null, empty or invalid."""
     try:
         return decode_user_data(user_data or b"")[0]
     except DecodeError:

@@ -1,12 +1,13 @@
-"""What Kafka Streams puts into subscriptions and assignments of the group protocol ``stream``, as their user data.
+"""User data of Kafka Streams in subscriptions and assignments of the protocol ``stream``.
 
-Both begin with their version. v2 endpoints; v3 the newest version that everybody has, to find it out (KIP-268); v4
-error codes in assignments; v5 topics by number; v6 standby tasks by endpoint (KIP-535); v7 sums of offsets, time of the
-next rebalance (KIP-441); v8 a byte that makes a subscription another; v9 error codes in subscriptions; v10 named
+Both begin with their version. v2 endpoints; v3 the newest version that all members support (KIP-268); v4 error codes in
+assignments; v5 topics by number; v6 standby tasks by endpoint (KIP-535); v7 sums of offsets, time of the next rebalance
+(KIP-441); v8 a byte that makes a subscription differ from the previous one; v9 error codes in subscriptions; v10 named
 topologies; v11 tags (KIP-708).
 
-SubscriptionInfoData is declared by Kafka. AssignmentInfo is written by hand there (AssignmentInfo.java), so its names
-are ours; text in it is what Java calls modified UTF-8, which is UTF-8 but for NUL and what lies beyond 16 bits.
+SubscriptionInfoData is declared by Kafka. AssignmentInfo is written by hand there (AssignmentInfo.java), so the field
+names here are our own; its text is Java's modified UTF-8, which differs from UTF-8 for NUL and for characters above 16
+bits.
 """
 
 from uuid import UUID
@@ -16,7 +17,7 @@ from kwire.schema import Array, Bytes, Int8, Int32, Int64, String, UInt16, Uuid,
 
 @data(versions="1-11", flexible="none")
 class SubscriptionInfoData:
-    """What a member has. Up to v6 tasks stand by themselves; from v7 on with how far they are."""
+    """The tasks of a member. Up to v6 only their ids; from v7 on with sums of offsets."""
 
     @struct
     class TaskId:
@@ -68,7 +69,11 @@ class TopicPartition:
 
 @data(versions="1-11", flexible="none")
 class AssignmentInfo:
-    """What a member gets. ``named_topology``: UTF-16, none if empty; topics by endpoint are numbers of ``topics``."""
+    """The tasks assigned to a member.
+
+    Attributes:
+        named_topology: UTF-16; empty for none. Topics by endpoint are indices into ``topics``.
+    """
 
     @struct
     class StandbyTask:

@@ -1,4 +1,4 @@
-"""Records of ``__transaction_state``: what transaction coordinators keep of each transactional id (KIP-98)."""
+"""Records of ``__transaction_state``: the state of each transactional id (KIP-98)."""
 
 from kwire.schema import Array, Int8, Int16, Int32, Int64, String, data, struct
 
@@ -10,7 +10,7 @@ class TransactionLogKey:
 
 @data(versions="0-1", flexible="1+")
 class TransactionLogValue:
-    """A transactional id. v1 flexible, with the ids and epochs of transactions v2 (KIP-890)."""
+    """The state of a transactional id. v1 flexible, with the ids and epochs of transactions v2 (KIP-890)."""
 
     @struct
     class Partitions:

@@ -1,7 +1,7 @@
-"""Captured traffic: packets to byte streams to calls (extra ``kwire[capture]``).
+"""Captured traffic: packets to byte streams to requests and responses (extra ``kwire[capture]``).
 
-``read(paths)`` gives what is in files, in one process. For others to build on: ``splits`` and ``read_segments`` go
-through parts of a file, ``Conversation`` makes calls of the segments of one connection.
+``read(paths)`` reads files in one process. Building blocks: ``splits`` and ``read_segments`` read parts of a file,
+``Conversation`` turns the segments of one connection into calls.
 """
 
 from kwire.extras import missing

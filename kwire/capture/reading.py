@@ -1,4 +1,4 @@
-"""Captures from files to calls, in one process: ``read``."""
+"""Reading captures in one process, from files to calls: ``read``."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ Item = Call | Connection | Problem | Skipped
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
-    """No search for cycles meanwhile: many objects are made, which live on, and are in none."""
+def paused_garbage_collection() -> Iterator[None]:
+    """Pause the cyclic garbage collector: many objects are created that live long and are in no cycle."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -37,7 +37,7 @@ def uncollected() -> Iterator[None]:
 
 
 class Conversations:
-    """The connections that are open, by their ends. ``make`` begins one."""
+    """The open connections, by endpoints. ``make`` creates one."""
 
     def __init__(self, make: Callable[[Key, Row], Conversation], most: int = MAX_CONNECTIONS) -> None:
         self.open: OrderedDict[Key | tuple[str, str, str], Conversation] = OrderedDict()
@@ -45,15 +45,15 @@ class Conversations:
         self.most = most
 
     def add_segments(self, segments: Segments) -> list[Call | Connection]:
-        """What segments complete, in the order of time."""
-        found: list[Call] = []
+        """Process segments; return the calls they complete, in order of time, and ended connections."""
+        calls: list[Call] = []
         ended: list[Connection] = []
-        with uncollected():
-            self._take(segments, found, ended)
-            found.sort(key=when)
-        return [*found, *ended]
+        with paused_garbage_collection():
+            self._process(segments, calls, ended)
+            calls.sort(key=when)
+        return [*calls, *ended]
 
-    def _take(self, segments: Segments, found: list[Call], ended: list[Connection]) -> None:
+    def _process(self, segments: Segments, calls: list[Call], ended: list[Connection]) -> None:
         order = np.argsort(segments.flow, kind="stable")
         flows = segments.flow[order]
         bounds = [*np.flatnonzero(np.diff(flows, prepend=-1)).tolist(), len(flows)]
@@ -70,7 +70,7 @@ class Conversations:
                 row = Row._make(rows[at])
                 if conversation is None or ((row.flags & SYN or conversation.done) and conversation.is_another(row)):
                     if conversation is not None:
-                        self._end(conversation, found, ended)
+                        self._end(conversation, calls, ended)
                     conversation = self.open[key] = self.make(key, row)
                 if not segments.spare:
                     at = conversation.segments(rows, segments.data, segments.base, segments.path, at)
@@ -81,49 +81,50 @@ class Conversations:
                 else:
                     conversation.segment(row, segments.data, segments.base, segments.path)
             assert conversation is not None
-            found += conversation.taken()
+            calls += conversation.taken()
         while len(self.open) > self.most:
-            self._end(self.open.popitem(last=False)[1], found, ended)
-        self._make_room(found, ended)
+            self._end(self.open.popitem(last=False)[1], calls, ended)
+        self._make_room(calls, ended)
 
-    def _make_room(self, found: list[Call], ended: list[Connection]) -> None:
+    def _make_room(self, calls: list[Call], ended: list[Connection]) -> None:
         held = sum(conversation.held for conversation in self.open.values())
         if held <= MAX_ALL_HELD:
             return
         for key, conversation in sorted(self.open.items(), key=lambda item: -item[1].held):
             held -= conversation.held
-            conversation.connection.notes.append("given up: too much waited to become complete")
+            conversation.connection.notes.append("dropped: too many incomplete bytes")
             del self.open[key]
-            self._end(conversation, found, ended)
+            self._end(conversation, calls, ended)
             if held <= MAX_ALL_HELD // 2:
                 return
 
     @staticmethod
-    def _end(conversation: Conversation, found: list[Call], ended: list[Connection]) -> None:
+    def _end(conversation: Conversation, calls: list[Call], ended: list[Connection]) -> None:
         ended.append(conversation.finish())
-        found += conversation.taken()
+        calls += conversation.taken()
 
     def finish(self) -> list[Call | Connection]:
-        """The end of the capture."""
-        found: list[Call] = []
+        """End all connections; return their calls and the connections."""
+        calls: list[Call] = []
         ended: list[Connection] = []
         while self.open:
-            self._end(self.open.popitem(last=False)[1], found, ended)
-        return [*sorted(found, key=when), *ended]
+            self._end(self.open.popitem(last=False)[1], calls, ended)
+        return [*sorted(calls, key=when), *ended]
 
 
 def when(call: Call) -> tuple[int, int]:
-    """The time at which a call was complete."""
+    """Return the time at which a call was complete."""
     return (call.response_us if call.response_us is not None else call.request_us or 0), call.number
 
 
 class Reading:
-    """One way through a capture: calls, connections when they end, and problems of files, as they come; at the end what
-    was skipped.
+    """One pass over a capture: yields calls, connections when they end, and problems of files; skipped packets at the
+    end.
 
-    Calls are in the order of the time at which they were complete, within what is read at a time; those that were never
-    answered come when their connection ends. ``topic_names``: names by topic id, as far as they were seen;
-    ``name_of`` looks through the whole capture for one that was not.
+    Calls are in the order of completion within the data of one read; unanswered ones follow when their connection ends.
+
+    Attributes:
+        topic_names: topic names by id, as captured so far; ``name_of`` reads the whole capture for a missing one.
     """
 
     def __init__(
@@ -143,10 +144,10 @@ class Reading:
         self.redacted = redacted
         self.problems: list[Problem] = []
         self.skipped: list[Skipped] = []
-        self.remarks: Counter[str] = Counter()  # connections of which not all could be read, by the reason
+        self.remarks: Counter[str] = Counter()  # connections not decoded completely, by reason
         self.topic_names = TopicNames()
         self._progress = progress
-        self._done = 0  # bytes of a file that progress was told of
+        self._done = 0  # bytes of a file already reported to progress
         self._is_whole = False
 
     def __iter__(self) -> Iterator[Item]:
@@ -174,19 +175,19 @@ class Reading:
 
     @property
     def damage(self) -> list[Problem | Skipped]:
-        """What is damaged, as far as the capture was read: places in files, and files whose packets were cut."""
+        """Damage found so far: places in files, and files with truncated packets."""
         return damage(self.problems, self.skipped)
 
     def notes(self) -> list[str]:
-        """What was passed over, as far as the capture was read: a line for each kind of packet and connection."""
+        """Return lines about skipped packets and connections so far, one for each kind."""
         return notes(self.skipped, self.remarks)
 
     def calls(self) -> Iterator[Call]:
-        """The calls alone."""
+        """Yield only the calls."""
         return (item for item in self if isinstance(item, Call))
 
     def name_of(self, topic_id: UUID) -> str | None:
-        """The name of a topic, from anywhere in the capture; None if it is never said."""
+        """Return the name of a topic from anywhere in the capture; None if it is not in it."""
         if topic_id not in self.topic_names and not self._is_whole:
             self._is_whole = True
             again = Reading(self.files, ports=self.ports, bodies=NAMING_APIS)
@@ -199,7 +200,7 @@ class Reading:
         return Conversation(key, row, ports=self.ports, bodies=self.bodies, raw=self.raw, redacted=self.redacted)
 
     def _note(self, items: Iterable[Call | Connection]) -> None:
-        """Keep what is told of the whole capture."""
+        """Collect information about the whole capture."""
         for item in items:
             if isinstance(item, Connection):
                 if (remark := item.remark) is not None:
@@ -216,9 +217,9 @@ class Reading:
             skipped.update(segments.skipped)
             yield conversations.add_segments(segments)
             if self._progress and not block.whole.packed:
-                behind = block.base + int(block.starts[-1] + block.sizes[-1])
-                self._progress(behind - self._done)
-                self._done = behind
+                end = block.base + int(block.starts[-1] + block.sizes[-1])
+                self._progress(end - self._done)
+                self._done = end
         self.skipped += [Skipped(file.path, count, why) for why, count in sorted(skipped.items())]
 
     def _log(self, file: CaptureFile, conversations: Conversations) -> Iterator[list[Call | Connection]]:
@@ -247,12 +248,17 @@ def read(
     redacted: bool = True,
     progress: Callable[[int], object] | None = None,
 ) -> Reading:
-    """A capture: files, or folders of them, that belong together. Nothing is read before it is iterated.
+    """Return a capture for iteration; files are read only while it is iterated.
 
-    ``ports``: on which brokers listen; nothing else is looked at then. ``bodies``: API keys whose bodies are decoded,
-    all if None; of others only headers are read. ``raw``: keep the frames too. ``redacted``: replace secrets.
-    ``progress``: told how many bytes of the files were read; of a gzip'd file and of a frame log at its end.
-    Raises: OSError for a path that is not there.
+    Args:
+        paths: files, or folders of them, that belong together.
+        ports: ports of brokers; other traffic is ignored.
+        bodies: API keys whose bodies are decoded; None for all. Of other APIs only headers are.
+        raw: also keep the frames as bytes.
+        redacted: redact secrets.
+        progress: called with the number of bytes read; for a gzip file or frame log at its end.
+
+    Raises: OSError for a path that does not exist.
     """
-    given = [paths] if isinstance(paths, (str, os.PathLike)) else paths
-    return Reading(given, ports=ports, bodies=bodies, raw=raw, redacted=redacted, progress=progress)
+    path_list = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    return Reading(path_list, ports=ports, bodies=bodies, raw=raw, redacted=redacted, progress=progress)

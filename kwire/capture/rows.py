@@ -1,4 +1,4 @@
-"""Calls as rows: one for each frame, with the columns that ``kwire capture`` prints."""
+"""Rows of ``kwire capture``: one per frame, with the printed columns."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ NUMBERS = {
     "error_code",
     "position",
     "packets",
-}  # the rest is text
+}  # all others are text
 DIRECTIONS = ("request", "response")
-# Behind them; from "reason" on only where there is something.
+# Further columns; those from "reason" on only if they have a value.
 MORE = ("connection", "position", "reason", "error", "raw", "packets", "note")
-WAITING = 20_000  # frames that are kept to put them in order
+WAITING = 20_000  # frames buffered for sorting
 WAITING_BYTES = 64 * 1024 * 1024
 
 Row = dict[str, Any]
@@ -57,34 +57,34 @@ def _second(second: int) -> str:
 
 
 def time_text(time_us: int) -> str | None:
-    """A time in UTC, to the microsecond; None if it is not in the years 1 to 9999."""
+    """Return a time in UTC with microseconds; None outside of the years 1 to 9999."""
     if not FIRST <= time_us <= LAST:
         return None
     return f"{_second(time_us // US)}.{time_us % US:06d}Z"
 
 
 def in_order(items: Iterable[Item]) -> Iterator[tuple[Call, bool] | Connection | Problem | Skipped]:
-    """Frames, as a call and whether it is its response, by time; as far as WAITING of them can tell.
+    """Yield frames, as a call and whether it is its response, sorted by time with a buffer of WAITING frames.
 
-    Between them what is to be remarked: of a connection at its end, of a file where it lies.
+    Remarks are in between: about a connection at its end, about a file at their position.
     """
-    waiting: list[tuple[int, int, Call | Connection, bool]] = []
+    buffered: list[tuple[int, int, Call | Connection, bool]] = []
 
     def next_one() -> tuple[Call, bool] | Connection:
-        _, _, item, is_response = heappop(waiting)
+        _, _, item, is_response = heappop(buffered)
         return item if isinstance(item, Connection) else (item, is_response)
 
     number = held = 0
     for item in items:
         if isinstance(item, (Problem, Skipped)):
-            while waiting:
+            while buffered:
                 yield next_one()
             yield item
             held = 0
         elif isinstance(item, Connection):
             if item.remark is not None:
                 number += 1
-                heappush(waiting, (item.last_us, number, item, False))
+                heappush(buffered, (item.last_us, number, item, False))
         elif isinstance(item, Call):
             for time_us, size, is_response in (
                 (item.request_us, item.request_size, False),
@@ -92,20 +92,20 @@ def in_order(items: Iterable[Item]) -> Iterator[tuple[Call, bool] | Connection |
             ):
                 if time_us is not None:
                     number += 1
-                    heappush(waiting, (time_us, number, item, is_response))
+                    heappush(buffered, (time_us, number, item, is_response))
                     held += size or 0
-            while len(waiting) > WAITING or (held > WAITING_BYTES and waiting):
-                found = next_one()
-                if isinstance(found, tuple):
-                    call, is_response = found
+            while len(buffered) > WAITING or (held > WAITING_BYTES and buffered):
+                earliest = next_one()
+                if isinstance(earliest, tuple):
+                    call, is_response = earliest
                     held -= (call.response_size if is_response else call.request_size) or 0
-                yield found
-    while waiting:
+                yield earliest
+    while buffered:
         yield next_one()
 
 
 def row_of(call: Call, is_response: bool) -> Row:
-    """The row of one frame, without its body."""
+    """Return the row of one frame, without its body."""
     time_us = call.response_us if is_response else call.request_us
     assert time_us is not None
     latency = error = None
@@ -144,15 +144,15 @@ def row_of(call: Call, is_response: bool) -> Row:
 
 
 def body_of(call: Call, is_response: bool, context: Context = PLAIN) -> Row | None:
-    """The body of a frame as JSON; None if it was not decoded."""
+    """Return the body of a frame as JSON; None if it was not decoded."""
     body, version = (call.response, call.response_version) if is_response else (call.request, call.api_version)
     return None if body is None or version is None else form_of(body, version, context)
 
 
 def remark_row(item: Connection | Problem | Skipped) -> Row | None:
-    """What takes the place of frames that could not be read; None of a connection that could.
+    """Return the row about frames that could not be decoded; None for a connection without any.
 
-    Damage has an ``error``; a connection, and packets that were passed over, a ``reason`` and a ``note``.
+    Damage has an ``error``; a connection, and skipped packets, have ``reason`` and ``note``.
     """
     row: Row = dict.fromkeys(COLUMNS)
     match item:
@@ -178,7 +178,12 @@ def rows(
     where: Callable[[Row], bool] | None = None,
     needs_body: bool = False,
 ) -> Iterator[Row]:
-    """Rows by time. ``where``: leaves out all that it does not hold of but damage; ``needs_body``: of bodies too."""
+    """Yield rows by time.
+
+    Args:
+        where: filter for all rows except damage.
+        needs_body: True if the filter uses bodies.
+    """
     for item in in_order(items):
         if not isinstance(item, tuple):
             remark = remark_row(item)

@@ -1,4 +1,4 @@
-"""The ``kwire`` command: one file per verb, imported when it runs."""
+"""The ``kwire`` command: one module per subcommand, imported when it runs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from kwire.command import LazyGroup
 
 VERBS = {
     "apis": "List every API that kwire knows.",
-    "blob": "Decode and encode messages that travel inside others.",
-    "capture": "Captured traffic to a row for each frame.",
-    "decode": "Frames to JSON.",
-    "encode": "JSON to frames.",
+    "blob": "Decode and encode messages stored inside other messages.",
+    "capture": "Print captured traffic, one row per frame.",
+    "decode": "Decode frames to JSON.",
+    "encode": "Encode JSON to frames.",
     "explain": "Show frames as annotated hex.",
-    "fuzz": "Send a broker broken requests, and see that it lives.",
-    "groups": "What the consumer groups in a capture did.",
+    "fuzz": "Send malformed requests to a broker and check that it survives.",
+    "groups": "Show members, rebalances and commits of the groups in a capture.",
     "layout": "Show the wire layout of an API.",
-    "pipeline": "Captures into tables, through Spark.",
-    "report": "A page with charts out of the tables of a pipeline.",
+    "pipeline": "Convert captures into tables with Spark.",
+    "report": "Write a page with charts from the tables of a pipeline.",
 }
 
 EXTRAS = {
@@ -26,7 +26,7 @@ EXTRAS = {
     "groups": "capture",
     "pipeline": "spark",
     "report": "report",
-}  # verbs that need more than is always installed
+}  # subcommands that need an extra
 
 
 @click.group(

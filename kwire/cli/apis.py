@@ -1,4 +1,4 @@
-"""``kwire apis``: every API as a table."""
+"""``kwire apis``: a table of all APIs."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ LINE = "{:>3}  {:24}{:10}{:10}{}"
 
 
 @click.command("apis")
-@click.option("--json", "as_json", is_flag=True, help="A JSON array with an object for each API.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array with an object for each API.")
 def command(as_json: bool) -> None:
-    """Every API that kwire knows: key, name, versions of request and response, first flexible version."""
+    """List every API that kwire knows: key, name, versions of request and response, first flexible version."""
     rows = [row(api) for api in APIS.values()]
     if as_json:
-        click.echo("[\n" + ",\n".join(json.dumps(found) for found in rows) + "\n]")
+        click.echo("[\n" + ",\n".join(json.dumps(each) for each in rows) + "\n]")
         return
     click.echo(LINE.format("key", "name", "request", "response", "flexible"))
-    for key, name, request, response, flexible in (found.values() for found in rows):
+    for key, name, request, response, flexible in (each.values() for each in rows):
         click.echo(LINE.format(key, name, request, response, "-" if flexible is None else f"{flexible}+"))
 
 
 def row(api: Api) -> dict[str, int | str | None]:
-    """One API as the object that ``--json`` prints."""
+    """Return one API as the object that ``--json`` prints."""
     return {
         "key": api.key,
         "name": api.name,

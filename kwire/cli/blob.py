@@ -1,4 +1,4 @@
-"""``kwire blob``: messages that travel inside others, under a version of their own."""
+"""``kwire blob``: messages with versions of their own, stored inside other messages or in a log."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ ASSIGNORS: Mapping[str, type] = {"sticky": StickyUserData, "cooperative-sticky":
 @click.argument("blob_type", metavar="TYPE", type=click.Choice(sorted(BLOBS)))
 @click.argument("source", metavar="[FILE|-]", default="-")
 def command(blob_type: str, source: str) -> None:
-    """Messages that travel inside others, to JSON and back, a line each.
+    """Decode and encode messages that are stored inside other messages, one JSON line each.
 
     \b
     A line is one of
       {"hex_as_stored": ...}             decoded; it begins with the version, or a key's record type
       {"hex_body": ..., "version": n}    decoded
       {"fields": {...}, "version": n}    encoded, to hex_body and hex_as_stored
-    and what one of them prints, another reads.
+    and the output of one form is valid input for another.
 
     \b
-    StickyUserData does not say its version:
+    StickyUserData does not contain its version:
       {"user_data_hex": ...}             decoded, as v1 or else as v0
       {"fields": {...}, "version": n}    encoded, to user_data_hex
-    and with "assignor": "cooperative-sticky", or if 4 bytes cannot be either, it is a generation alone.
+    and with "assignor": "cooperative-sticky", or if 4 bytes are neither v1 nor v0, it is just a generation.
 
-    A line that cannot be read gives {"error": {"message", "path", "offset"}} in its place, and exit code 1 at the end.
+    For an invalid line {"error": {"message", "path", "offset"}} is printed in its place, and the exit code is 1.
     """
     if blob_type in STORED:
         lines.work_through(source, lambda line: convert(BLOBS[blob_type], lines.parse_object(line)))
@@ -43,49 +43,49 @@ def command(blob_type: str, source: str) -> None:
         lines.work_through(source, lambda line: convert_user_data(lines.parse_object(line)))
 
 
-def convert(blob: type, found: Mapping[str, Any]) -> dict[str, Any]:
-    """One line the other way round. Raises: WireError, LineError."""
-    if "hex_as_stored" in found:
-        data = lines.hexadecimal(found, "hex_as_stored")
+def convert(blob: type, line: Mapping[str, Any]) -> dict[str, Any]:
+    """Decode or encode one line. Raises: WireError, LineError."""
+    if "hex_as_stored" in line:
+        data = lines.hexadecimal(line, "hex_as_stored")
         return _decode(blob, data, body_offset(blob), stored_version(blob, data))
-    if "hex_body" in found:
-        return _decode(blob, lines.hexadecimal(found, "hex_body"), 0, lines.integer(found, "version"))
-    if "fields" in found:
-        return _encode(blob, found)
+    if "hex_body" in line:
+        return _decode(blob, lines.hexadecimal(line, "hex_body"), 0, lines.integer(line, "version"))
+    if "fields" in line:
+        return _encode(blob, line)
     raise lines.LineError("expected one of hex_as_stored, hex_body, fields")
 
 
 def _decode(blob: type, data: bytes, offset: int, version: int) -> dict[str, Any]:
-    known = readable_version(blob, version)
+    readable = readable_version(blob, version)
     value: object
-    value, end = codec.decode_at(blob, data, offset, known)
-    form = {"type": blob.__name__, "version": version, "fields": to_json(value, known)}
+    value, end = codec.decode_at(blob, data, offset, readable)
+    form = {"type": blob.__name__, "version": version, "fields": to_json(value, readable)}
     if end < len(data):
         form["trailing"] = data[end:].hex()
     return form
 
 
-def _encode(blob: type, found: Mapping[str, Any]) -> dict[str, Any]:
-    version = lines.integer(found, "version")
-    known = readable_version(blob, version)
-    value: object = from_json(blob, lines.member(found, "fields"), known)
-    body = codec.encode(value, known) + lines.hexadecimal(found, "trailing", "")
+def _encode(blob: type, line: Mapping[str, Any]) -> dict[str, Any]:
+    version = lines.integer(line, "version")
+    readable = readable_version(blob, version)
+    value: object = from_json(blob, lines.member(line, "fields"), readable)
+    body = codec.encode(value, readable) + lines.hexadecimal(line, "trailing", "")
     stored = prefix(value, version) + body
     return {"type": blob.__name__, "version": version, "hex_body": body.hex(), "hex_as_stored": stored.hex()}
 
 
-def convert_user_data(found: Mapping[str, Any]) -> dict[str, Any]:
-    """One line of StickyUserData the other way round. Raises: WireError, LineError."""
-    assignor = found.get("assignor")
+def convert_user_data(line: Mapping[str, Any]) -> dict[str, Any]:
+    """Decode or encode one line of StickyUserData. Raises: WireError, LineError."""
+    assignor = line.get("assignor")
     if assignor is not None and (not isinstance(assignor, str) or assignor not in ASSIGNORS):
         raise lines.LineError(f"expected one of {', '.join(ASSIGNORS)}", "assignor")
-    if "user_data_hex" in found:
-        return _decode_user_data(assignor, lines.hexadecimal(found, "user_data_hex"))
-    if "fields" in found:
+    if "user_data_hex" in line:
+        return _decode_user_data(assignor, lines.hexadecimal(line, "user_data_hex"))
+    if "fields" in line:
         assignor = assignor or "sticky"
-        version = lines.integer(found, "version")
-        value: object = from_json(ASSIGNORS[assignor], lines.member(found, "fields"), version)
-        body = codec.encode(value, version) + lines.hexadecimal(found, "trailing", "")
+        version = lines.integer(line, "version")
+        value: object = from_json(ASSIGNORS[assignor], lines.member(line, "fields"), version)
+        body = codec.encode(value, version) + lines.hexadecimal(line, "trailing", "")
         return {"type": "StickyUserData", "assignor": assignor, "version": version, "user_data_hex": body.hex()}
     raise lines.LineError("expected one of user_data_hex, fields")
 

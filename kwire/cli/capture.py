@@ -1,4 +1,4 @@
-"""``kwire capture``: captured traffic, a row for each frame."""
+"""``kwire capture``: captured traffic, one row per frame."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import IO, Any
 import click
 
 from kwire.capture.calls.model import GAPS, NOT_READ, NOTED, REASONS
-from kwire.capture.files.blocks import PASSED_OVER, SNAPLEN
+from kwire.capture.files.blocks import SKIP_REASONS, SNAPLEN
 from kwire.capture.files.capture_file import no_traffic
 from kwire.capture.reading import read
 from kwire.capture.rows import COLUMNS, DIRECTIONS, MORE, NUMBERS, Row, rows
@@ -23,7 +23,7 @@ from kwire.filter import Column, FilterError, parse
 from kwire.json.expanded import Context
 from kwire.messages import APIS
 
-BATCH = 10_000  # rows written at a time, of Parquet
+BATCH = 10_000  # rows per Parquet row group
 LINE = "{:28}{:22}{:1} {:22}{:24}{:>3}{:>9}{:>9} {:>11} {:>6}  {}"
 FORMATS = ("jsonl", "table", "parquet")
 
@@ -32,20 +32,18 @@ FORMATS = ("jsonl", "table", "parquet")
 @click.argument("paths", metavar="FILE|DIR...", nargs=-1, required=True, type=click.Path(exists=True))
 @click.option("--format", "form", type=click.Choice(FORMATS), default="jsonl", show_default=True)
 @click.option(
-    "-o", "--output", metavar="OUT", type=click.Path(dir_okay=False), help="Write there instead of to stdout."
+    "-o", "--output", metavar="OUT", type=click.Path(dir_okay=False), help="Write to this file instead of stdout."
 )
-@click.option("--where", metavar="EXPR", help="Only frames of which this holds, such as latency_ms > 10.")
-@click.option("--no-redact", is_flag=True, help="Show SASL tokens and other secrets as they are.")
+@click.option("--where", metavar="EXPR", help="Only frames that match, such as latency_ms > 10.")
+@click.option("--no-redact", is_flag=True, help="Do not redact SASL tokens and other secrets.")
 @click.option(
     "--port",
     "ports",
     type=click.IntRange(1, 65535),
     multiple=True,
-    help="On which brokers listen; nothing else is looked at.",
+    help="Port of the brokers; other traffic is ignored. May be repeated.",
 )
-@click.option(
-    "--records", "open_records", is_flag=True, help="Open record batches, also compressed ones, beside their bytes."
-)
+@click.option("--records", "open_records", is_flag=True, help="Also decode record batches, including compressed ones.")
 def command(
     paths: tuple[str, ...],
     form: str,
@@ -55,29 +53,29 @@ def command(
     ports: tuple[int, ...],
     open_records: bool,
 ) -> None:
-    """Captured traffic, a row for each frame: pcap, pcapng, gzip of them, and frame logs; folders are searched.
+    """Print captured traffic, one row per frame. Reads pcap, pcapng, gzip of them, frame logs, and folders of these.
 
     \b
     kwire capture trace.pcap
     kwire capture --where "api_name == 'JoinGroup' and latency_ms > 10" --format table captures/
     kwire capture --where "body.group_id == 'orders'" -o frames.parquet --format parquet trace.pcapng.gz
 
-    What is damaged is passed over, up to the next record, and told: by a row of its own with "error", a line on stderr,
-    and exit code 1. So are files whose packets were cut by a snap length, with their number ("packets"). Packets that
-    cannot be Kafka's, connections that are something else (TLS) and those with bytes missing have a row with "reason"
-    and "note", without a direction.
+    Damaged parts are skipped up to the next record and reported: by a row with "error", a line on stderr, and exit code
+    1. Files whose packets were truncated by a snap length are reported the same way, with the number of packets
+    ("packets"). Packets that cannot be Kafka's, connections that are not Kafka (TLS) and connections with missing bytes
+    get a row with "reason" and "note", without a direction.
     """
     if form == "parquet" and output is None:
-        raise click.UsageError("--format parquet needs -o OUT")
+        raise click.UsageError("--format parquet requires -o OUT")
     check, used = _filter(where)
     lines.writable(output, paths)
     bar = lines.progress(paths, hidden=output is None and sys.stdout.isatty())
-    with lines.seldom_collected(), ExitStack() as stack:
+    with lines.rare_garbage_collection(), ExitStack() as stack:
         reading = read(paths, ports=ports, redacted=not no_redact, progress=stack.enter_context(bar))
         context = Context(reading.name_of, open_records)
-        found = rows(reading, context, where=check, needs_body="body" in used)
-        some = _write(found, form, stack.enter_context(_opened(output)))
-    missing = None if some or where is not None else no_traffic(paths, reading.files, ports)
+        matching = rows(reading, context, where=check, needs_body="body" in used)
+        any_row = _write(matching, form, stack.enter_context(_opened(output)))
+    missing = None if any_row or where is not None else no_traffic(paths, reading.files, ports)
     report_problems(reading.damage, reading.notes(), missing)
 
 
@@ -91,20 +89,20 @@ def _filter(where: str | None) -> tuple[Callable[[Row], bool] | None, set[str]]:
 
 
 def columns() -> dict[str, Column]:
-    """What a filter may ask of the columns."""
-    known: dict[str, Sequence[str]] = {
+    """Return the columns that a filter can use."""
+    values: dict[str, Sequence[str]] = {
         "api_name": [api.name for api in APIS.values()],
         "direction": DIRECTIONS,
-        "reason": (*REASONS, *NOT_READ, GAPS, NOTED, *PASSED_OVER, SNAPLEN),
+        "reason": (*REASONS, *NOT_READ, GAPS, NOTED, *SKIP_REASONS, SNAPLEN),
     }
     return {
-        name: Column(None if name == "body" else "a number" if name in NUMBERS else "text", known.get(name))
+        name: Column(None if name == "body" else "a number" if name in NUMBERS else "text", values.get(name))
         for name in (*COLUMNS, *MORE)
     }
 
 
 def _opened(output: str | None) -> AbstractContextManager[IO[bytes]]:
-    """Where rows go; stdout is not closed."""
+    """Open the output; stdout is not closed at the end."""
     if output is None:
         return nullcontext(sys.stdout.buffer)
     try:
@@ -113,30 +111,30 @@ def _opened(output: str | None) -> AbstractContextManager[IO[bytes]]:
         raise click.UsageError(f"cannot write {output!r}: {error.strerror}") from error
 
 
-def _write(found: Iterator[Row], form: str, out: IO[bytes]) -> bool:
-    """Write the rows; whether there was one."""
-    first = next(found, None)
+def _write(rows: Iterator[Row], form: str, out: IO[bytes]) -> bool:
+    """Write the rows; return True if there was at least one."""
+    first = next(rows, None)
     if first is not None:
-        found = chain((first,), found)
+        rows = chain((first,), rows)
     if form == "parquet":
-        write_parquet(found, out)
+        write_parquet(rows, out)
     elif form == "jsonl":
         dump = json.JSONEncoder().encode
-        while some := list(islice(found, 512)):
-            out.write(("\n".join(map(dump, some)) + "\n").encode())
+        while batch := list(islice(rows, 512)):
+            out.write(("\n".join(map(dump, batch)) + "\n").encode())
     else:
         out.write(
             LINE.format("time", "client", "", "broker", "api", "v", "id", "size", "latency", "error", "").encode()
             + b"\n"
         )
-        for row in found:
+        for row in rows:
             out.write(table_line(row).encode("utf-8", "backslashreplace") + b"\n")
     out.flush()
     return first is not None
 
 
 def table_line(row: Row) -> str:
-    """One row as text for people."""
+    """Return one row as a line of the text table."""
     if row.get("error") and row["direction"] is None:
         place = "" if row.get("position") is None else f" at byte {row['position']}"
         return one_line(f"{row['time'] or '':28}{row['file']}{place}: {row['error']}")
@@ -150,8 +148,8 @@ def table_line(row: Row) -> str:
     return one_line(LINE.format(*("" if value is None else value for value in shown)).rstrip())
 
 
-def write_parquet(found: Iterator[Row], output: IO[bytes]) -> None:
-    """Rows as a Parquet file: times as timestamps in UTC, bodies as JSON text."""
+def write_parquet(rows: Iterator[Row], output: IO[bytes]) -> None:
+    """Write rows as a Parquet file: times as timestamps in UTC, bodies as JSON text."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -160,8 +158,8 @@ def write_parquet(found: Iterator[Row], output: IO[bytes]) -> None:
     numbers["time"] = pa.timestamp("us", tz="UTC")
     schema = pa.schema([(name, numbers.get(name, pa.string())) for name in (*COLUMNS, *MORE)])
     with pq.ParquetWriter(output, schema, compression="zstd") as writer:
-        while some := list(islice(found, BATCH)):
-            columns = [pa.array([_cell(row, name) for row in some], schema.field(name).type) for name in schema.names]
+        while batch := list(islice(rows, BATCH)):
+            columns = [pa.array([_cell(row, name) for row in batch], schema.field(name).type) for name in schema.names]
             writer.write_table(pa.Table.from_arrays(columns, schema=schema))
 
 

@@ -1,4 +1,4 @@
-"""``kwire encode``: what ``kwire decode`` prints, back to frames."""
+"""``kwire encode``: the output of ``kwire decode`` back to frames."""
 
 from __future__ import annotations
 
@@ -19,24 +19,23 @@ from kwire.schema import Api
 @click.argument("source", metavar="[FILE|-]", default="-")
 @click.option("--engine", type=click.Choice(sorted(ENGINES)), default="compiled", show_default=True)
 def command(source: str, engine: Engine) -> None:
-    """JSON, as `kwire decode` prints it, to frames: {"hex": ...} each, without the 4 bytes of length.
+    """Encode JSON lines from `kwire decode` to frames: {"hex": ...} each, without the length prefix.
 
-    Needed are direction, api_key, api_version and body; header (correlation_id, client_id) and trailing (hex behind the
-    body) may be left out, as may fields of the body that have their default.
+    Required are direction, api_key, api_version and body; optional are header (correlation_id, client_id), trailing
+    (hex of bytes after the body) and all fields of the body that have their default.
 
-    A line that cannot be encoded gives {"error": {"message", "path", "offset"}} in its place, and exit code 1 at the
-    end.
+    For an invalid line {"error": {"message", "path", "offset"}} is printed in its place, and the exit code is 1.
     """
     lines.work_through(source, lambda line: {"hex": encode(lines.parse_object(line), engine).hex()})
 
 
 def encode(form: Mapping[str, Any], engine: Engine) -> bytes:
-    """The frame of one line. Raises: WireError, LineError."""
+    """Return the frame of one line. Raises: WireError, LineError."""
     if "error" in form and "body" not in form:
-        raise lines.LineError("the line holds an error instead of a message", "error")
+        raise lines.LineError("the line is an error, not a message", "error")
     api = envelope.find_api(lines.integer(form, "api_key"), version := lines.integer(form, "api_version"))
     if form.get("api_name", api.name) != api.name:
-        raise lines.LineError(f"is {form['api_name']}, but {api.key} is {api.name}", "api_name")
+        raise lines.LineError(f"{form['api_name']} does not match api_key {api.key}, which is {api.name}", "api_name")
     trailing = lines.hexadecimal(form, "trailing", "")
     header, body = lines.member(form, "header", {}), lines.member(form, "body")
     match form.get("direction"):
@@ -49,15 +48,15 @@ def encode(form: Mapping[str, Any], engine: Engine) -> bytes:
 
 
 def _encode_request(api: Api, version: int, header: dict[str, Any], body: dict[str, Any], engine: Engine) -> bytes:
-    known = {"request_api_key": api.key, "request_api_version": version}
-    for name, value in known.items():
+    expected = {"request_api_key": api.key, "request_api_version": version}
+    for name, value in expected.items():
         if header.get(name, value) != value:
-            raise lines.LineError(f"is {header[name]}, but the line says {value}", f"header.{name}")
+            raise lines.LineError(f"{header[name]} does not match the line, which has {value}", f"header.{name}")
     return envelope.encode_request(
         from_json(api.request, body, version),
         version,
         correlation_id=0,
-        header=from_json(RequestHeader, known | header, request_header_version(api, version)),
+        header=from_json(RequestHeader, expected | header, request_header_version(api, version)),
         engine=engine,
     )
 

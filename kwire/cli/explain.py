@@ -20,13 +20,13 @@ from kwire.command import one_line
 from kwire.explain import UNREAD, Explanation, Piece
 from kwire.explain.pieces import STRUCT, TAG_TYPE, TRAILING
 
-SHOWN_BYTES = 8  # of a piece, in text
-UNREAD_ROWS = 32  # of what could not be read
-SHOWN_VALUE = 400  # characters of a value, on however wide a screen
-GOOD_ROOM = 32  # columns for the value; for them names are indented by one column a level instead of two
-MIN_ROOM = 26  # for them long names stand out, beyond MIN_NAME
+SHOWN_BYTES = 8  # bytes of a piece that text shows
+UNREAD_ROWS = 32  # rows of bytes that could not be decoded
+SHOWN_VALUE = 400  # characters of a value, at any screen width
+GOOD_ROOM = 32  # columns wanted for the value; with fewer, names are indented by 1 per level instead of 2
+MIN_ROOM = 26  # columns for the value; with fewer, names longer than MIN_NAME may overflow their column
 MIN_NAME = 22
-LEAST_ROOM = 5  # for a value behind the longest name and type that there are
+LEAST_ROOM = 5  # columns for a value after the longest name and type
 GAP = 2
 WITHOUT_VALUE = frozenset({STRUCT, "record batch", "record", "message", "header", "compressed"})  # types
 STYLES: dict[str, dict[str, Any]] = {
@@ -42,8 +42,8 @@ STYLES: dict[str, dict[str, Any]] = {
 
 @click.command("explain")
 @frames.arguments
-@click.option("--flat", is_flag=True, help="Whole paths instead of a tree.")
-@click.option("--json", "as_json", is_flag=True, help="A JSON object for each line instead of text.")
+@click.option("--flat", is_flag=True, help="Full paths instead of a tree.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON object per line instead of text.")
 @click.option("--width", type=click.IntRange(min=40), help="Columns of text.  [default: the terminal's, or 100]")
 def command(
     source: str,
@@ -54,48 +54,56 @@ def command(
     as_json: bool,
     width: int | None,
 ) -> None:
-    """Frames as annotated hex: offset, bytes, path, type and value of every field, as a tree.
+    """Show frames as annotated hex: offset, bytes, path, type and value of every field, as a tree.
 
-    Frames are given as to `kwire decode`. Every byte is told once, in order; `|` stands behind the bytes of a length,
-    and the bytes of a count are those of the array. What a field holds inside hangs below it: the subscription in a
-    JoinGroup, the assignment in a SyncGroup, record batches and their records. Offsets of what had to be unpacked
-    first begin with `+`.
+    Input is as for `kwire decode`. Every byte is shown once, in order; `|` follows the bytes of a length, and the bytes
+    of an array's row are those of its count. Messages inside a field are shown below it: the subscription in a
+    JoinGroup, the assignment in a SyncGroup, record batches and their records. Offsets into decompressed data begin
+    with `+`.
 
     \b
     kwire explain 00120000000000070000
     kwire explain --response --api-key 12 --api-version 0 000000070000
 
     With --json a line is {"offset", "length", "path", "type", "value", "hex", "end", "depth"}: offset, length and hex
-    of the bytes that the line itself is about, end of all that hangs below it; "note" says what a value stands for,
-    "reason" why bytes cannot be read, and "within" is the path of what had to be unpacked first. Values are those of
-    `kwire decode`, a count for an array.
+    of the line's own bytes, "end" of the piece with everything below it; "note" is the meaning of a value, "reason" why
+    bytes cannot be decoded, and "within" the path of the compressed field that contains the piece. Values are those of
+    `kwire decode`; for an array the count.
 
-    A frame that cannot be read is told up to the field that is wrong; there stand the bytes that are left and the
-    error, and the exit code is 1 at the end.
+    An invalid frame is shown up to the invalid field, followed by the remaining bytes and the error; the exit code is
+    1.
     """
     defaults = frames.Defaults(frames.DIRECTIONS[response], api_key, api_version)
     text = TextForm(flat, width or lines.columns(), painter())
-    form = (lambda found: json_lines(found, flat)) if as_json else text.lines
-    frames.work_through(source, lambda line: explained_frame(defaults.read(line), form), text=not as_json)
+    form = (lambda explanation: json_lines(explanation, flat)) if as_json else text.lines
+    frames.work_through(source, lambda line: explain_lines(defaults.read(line), form), text=not as_json)
 
 
 Lines = Iterator[dict[str, Any] | str]
 
 
-def explained_frame(given: frames.Given, form: Callable[[Explanation], Lines]) -> Lines:
-    """The lines about one frame. Raises: DecodeError at the end, if it could not be read."""
-    if given.direction == "request":
-        found = explain.explain_request(given.frame)
+def explain_lines(source_frame: frames.FrameLine, form: Callable[[Explanation], Lines]) -> Lines:
+    """Yield the lines for one frame. Raises: DecodeError at the end if the frame is invalid."""
+    if source_frame.direction == "request":
+        explanation = explain.explain_request(source_frame.frame)
     else:
-        found = explain.explain_response(given.frame, given.api_key, given.api_version)
-    yield from form(found)
-    if found.error:
-        raise found.error
+        key, version = source_frame.api_key, source_frame.api_version
+        explanation = explain.explain_response(source_frame.frame, key, version)
+    yield from form(explanation)
+    if explanation.error:
+        raise explanation.error
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A piece where it stands: in these bytes, which are the frame unless ``within`` names what was unpacked."""
+    """A piece with its position.
+
+    Attributes:
+        piece: the piece.
+        depth: number of pieces around it.
+        data: the bytes that its offsets refer to: the frame, or decompressed data.
+        within: path of the compressed field that contains it; empty in the frame itself.
+    """
 
     piece: Piece
     depth: int
@@ -107,20 +115,20 @@ class Place:
         return self.data[self.piece.offset : self.piece.offset + self.piece.own]
 
 
-def places(found: Explanation, depth: int = 0, within: str = "") -> Iterator[Place]:
-    """Every piece in order, what is unpacked included; counts and lengths are told with what they are about."""
-    waiting = [(depth, piece) for piece in reversed(found.pieces)]
-    while waiting:
-        depth, piece = waiting.pop()
-        yield Place(piece, depth, found.frame, within)
+def places(explanation: Explanation, depth: int = 0, within: str = "") -> Iterator[Place]:
+    """Yield every piece in order, including decompressed ones."""
+    pending = [(depth, piece) for piece in reversed(explanation.pieces)]
+    while pending:
+        depth, piece = pending.pop()
+        yield Place(piece, depth, explanation.frame, within)
         if piece.unpacked is not None:
             yield from places(piece.unpacked, depth + 1, piece.path)
-        waiting += [(depth + 1, inner) for inner in reversed(piece.fields)]
+        pending += [(depth + 1, inner) for inner in reversed(piece.fields)]
 
 
-def json_lines(found: Explanation, flat: bool) -> Lines:
-    """One object for each piece; if ``flat`` not for those without bytes of their own."""
-    for place in places(found):
+def json_lines(explanation: Explanation, flat: bool) -> Lines:
+    """Yield one object per piece; with ``flat`` only pieces with bytes of their own."""
+    for place in places(explanation):
         piece = place.piece
         if flat and not piece.own and piece.type != UNREAD:
             continue
@@ -134,15 +142,18 @@ def json_lines(found: Explanation, flat: bool) -> Lines:
             "end": piece.end,
             "depth": place.depth,
         }
-        more = {"note": piece.note, "reason": piece.error, "within": place.within}
-        yield line | {key: said for key, said in more.items() if said}
+        optional = {"note": piece.note, "reason": piece.error, "within": place.within}
+        yield line | {key: text for key, text in optional.items() if text}
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line of text before it is laid out: offset, bytes, name and type are cells, the value takes what is left.
+    """A line of text before layout: its cells.
 
-    ``more``: words behind the value, on lines of their own if they do not fit.
+    Attributes:
+        value: shown in the remaining columns.
+        more: text after the value; on lines of its own if it does not fit.
+        unread: True for bytes that could not be decoded.
     """
 
     offset: str
@@ -157,23 +168,29 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class TextForm:
-    """How an Explanation becomes text; ``paint(style, text)`` colours a cell."""
+    """The text form of an Explanation.
+
+    Attributes:
+        flat: True for full paths instead of a tree.
+        width: columns of the output.
+        paint: ``paint(style, text)`` colours a cell.
+    """
 
     flat: bool
     width: int
     paint: Callable[[str, str], str]
 
-    def lines(self, found: Explanation) -> Lines:
-        """A title, and a line for each piece; columns are as wide as the frame needs."""
-        yield self.paint("title", f"{found.name}, {len(found.frame)} bytes")
-        rows = [row for place in places(found) for row in self.rows(place)]
+    def lines(self, explanation: Explanation) -> Lines:
+        """Yield a title and a line for each piece, with columns as wide as the frame needs."""
+        yield self.paint("title", f"{explanation.name}, {len(explanation.frame)} bytes")
+        rows = [row for place in places(explanation) for row in self.rows(place)]
         widths, step = self.widths(rows)
         for row in rows:
             yield from self.laid_out(row, widths, step)
         yield ""
 
     def widths(self, rows: Sequence[Row]) -> tuple[list[int], int]:
-        """The widths of the columns before the value, and by how much a level is indented."""
+        """Return the widths of the columns before the value, and the indentation per level."""
         offset, data = (max((len(cell) for cell in cells), default=0) for cells in zip(*map(_ends, rows), strict=True))
         kind = max((len(row.type) for row in rows if " " not in row.type), default=0)
         room, name = 0, 0
@@ -186,7 +203,7 @@ class TextForm:
         return [offset, data, name, kind], step
 
     def laid_out(self, row: Row, widths: Sequence[int], step: int) -> Iterator[str]:
-        """The cells of a row under those of the others; one too long pushes the next."""
+        """Yield the text lines of a row, aligned to the columns; a cell that is too long moves the following cells."""
         cells = (
             ("offset", row.offset),
             ("bytes", row.bytes),
@@ -195,9 +212,7 @@ class TextForm:
         )
         line, used, column = "", 0, 0
         for (style, cell), width in zip(cells, widths, strict=True):
-            if (
-                style == "type" and len(cell) > width
-            ):  # takes room that the name leaves, so that values stay in a column
+            if style == "type" and len(cell) > width:  # uses free space of the name column, so that values stay aligned
                 column = max(used + GAP, column + width - len(cell))
             line += " " * (column - used) + self.paint(style, cell)
             used = column + len(cell)
@@ -216,7 +231,7 @@ class TextForm:
             yield " " * max(0, min(column, self.width - len(other))) + paint(other)
 
     def rows(self, place: Place) -> Iterator[Row]:
-        """The rows of a piece: one, but for what could not be read."""
+        """Yield the rows of a piece: one, or several for bytes that could not be decoded."""
         piece = place.piece
         if piece.type == UNREAD:
             yield from self.unread_rows(place)
@@ -228,7 +243,7 @@ class TextForm:
                 yield Row("", "", "", 0, "", more=one_line(piece.error), unread=True)
 
     def unread_rows(self, place: Place) -> Iterator[Row]:
-        """The bytes that could not be read, with the reason; only the first are shown, if they are many."""
+        """Yield the first of the bytes that could not be decoded, with the reason."""
         piece, reason = place.piece, one_line(place.piece.error)
         sign = "+" * bool(place.within)
         first = place.own[:SHOWN_BYTES].hex()
@@ -239,7 +254,7 @@ class TextForm:
             yield Row("", f"+{more}", "", 0, "")
 
     def offset(self, place: Place) -> str:
-        """Where the piece is: its first byte, and the last of a node."""
+        """Return the offset cell: the first byte, and for a node with fields also the last."""
         piece, sign = place.piece, "+" * bool(place.within)
         if self.flat or not piece.fields:
             return f"{sign}{piece.offset}"
@@ -261,7 +276,7 @@ def _ends(row: Row) -> tuple[str, str]:
 
 
 def hex_cell(own: bytes, head: int) -> str:
-    """The bytes of a piece, those of a length apart; only the first, if they are many."""
+    """Return the first bytes of a piece in hex, with ``|`` after its length prefix."""
     shown = own[:SHOWN_BYTES].hex()
     if 0 < head < len(own):
         shown = f"{shown[: 2 * head]}|{shown[2 * head :]}"
@@ -269,12 +284,12 @@ def hex_cell(own: bytes, head: int) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """``text`` in at most ``width`` columns."""
+    """Return ``text`` shortened to at most ``width`` columns."""
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def value_text(piece: Piece) -> tuple[str, str]:
-    """The value for a reader, and what is to be said of it: text in quotes, bytes by their size."""
+    """Return the value as text, and a note about it: strings in quotes, bytes as their size."""
     note = one_line(piece.note)
     if piece.type in WITHOUT_VALUE:
         return "", note
@@ -295,7 +310,7 @@ def value_text(piece: Piece) -> tuple[str, str]:
 
 
 def bytes_text(content: bytes) -> str:
-    """Bytes by their size, and as text if that is what they are."""
+    """Return the size of the bytes, with their text if they are printable UTF-8."""
     size = f"{len(content)} byte{'s' * (len(content) != 1)}"
     shown = content[:SHOWN_VALUE].decode("utf-8", "replace")
     if not shown or not shown.isprintable() or "\ufffd" in shown:
@@ -304,7 +319,7 @@ def bytes_text(content: bytes) -> str:
 
 
 def painter() -> Callable[[str, str], str]:
-    """How to write a cell: in colour on a terminal, unless NO_COLOR is set."""
+    """Return the function that styles a cell: colours on a terminal, unless NO_COLOR is set."""
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         return lambda name, text: click.style(text, **STYLES[name]) if text else ""
     return lambda _, text: text

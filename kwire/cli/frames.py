@@ -1,4 +1,4 @@
-"""What the verbs that read frames share: the forms in which a frame may be given."""
+"""Input of frames, shared by ``kwire decode`` and ``kwire explain``: JSON lines, or hex."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """A frame; ``api_key`` and ``api_version`` of a request are those that it carries."""
+class FrameLine:
+    """A frame from one input line. For a request, ``api_key`` and ``api_version`` are those in its header."""
 
     direction: str
     frame: bytes
@@ -31,35 +31,35 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What the command line says of frames that do not say it themselves."""
+    """Values from the command line, for frames whose line does not contain them."""
 
     direction: str
     api_key: int | None
     api_version: int | None
 
-    def read(self, line: str) -> Given:
-        """The frame of one line: a JSON object, or bare hex. Raises: WireError, LineError."""
-        found = lines.parse_object(line) if line.startswith("{") else {"hex": line}
-        direction = found.get("direction", self.direction)
+    def read(self, line: str) -> FrameLine:
+        """Parse one line: a JSON object, or hex. Raises: WireError, LineError."""
+        members = lines.parse_object(line) if line.startswith("{") else {"hex": line}
+        direction = members.get("direction", self.direction)
         if direction not in DIRECTIONS:
             raise lines.LineError("expected request or response", "direction")
-        frame = lines.hexadecimal(found, "hex")
+        frame = lines.hexadecimal(members, "hex")
         if direction == "response":
-            key = lines.integer(found, "api_key", self.api_key)
-            return Given(direction, frame, key, lines.integer(found, "api_version", self.api_version))
+            key = lines.integer(members, "api_key", self.api_key)
+            return FrameLine(direction, frame, key, lines.integer(members, "api_version", self.api_version))
         key, version = envelope.peek_request(frame)
         for name, carried in (("api_key", key), ("api_version", version)):
-            if (said := lines.integer(found, name, carried)) != carried:
-                raise lines.LineError(f"the line says {said}, the frame {carried}", name)
-        return Given(direction, frame, key, version)
+            if (stated := lines.integer(members, name, carried)) != carried:
+                raise lines.LineError(f"the line has {stated}, but the header of the frame has {carried}", name)
+        return FrameLine(direction, frame, key, version)
 
 
 def arguments(command: C) -> C:
-    """The argument and flags of a verb that reads frames: source, response, api_key, api_version."""
+    """Add the argument and the options of commands that read frames: source, response, api_key, api_version."""
     for decorate in (
-        click.option("--api-version", type=int, help="API version of responses that do not say it."),
-        click.option("--api-key", type=int, help="API key of responses that do not say it."),
-        click.option("--response", is_flag=True, help="Frames that do not say their direction are responses."),
+        click.option("--api-version", type=int, help="API version of responses whose line does not contain it."),
+        click.option("--api-key", type=int, help="API key of responses whose line does not contain it."),
+        click.option("--response", is_flag=True, help="Frames are responses unless their line says otherwise."),
         click.argument("source", metavar="[FILE|-|HEX]", default="-"),
     ):
         command = decorate(command)
@@ -67,7 +67,7 @@ def arguments(command: C) -> C:
 
 
 def work_through(source: str, work: lines.Work, *, text: bool = False) -> None:
-    """As ``lines.work_through``; a source that is hex and no file is the one line itself."""
+    """Print the result of ``work`` for each line of ``source``: a path, ``-``, or the hex of one frame."""
     if HEX.fullmatch(source) and not os.path.exists(source):
         lines.report("<argument>", iter([" ".join(source.split()).encode()]), work, text=text)
     else:

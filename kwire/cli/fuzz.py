@@ -1,4 +1,4 @@
-"""``kwire fuzz``: broken requests to a broker, and what becomes of it."""
+"""``kwire fuzz``: malformed requests to a broker, and checks that it survives."""
 
 from __future__ import annotations
 
@@ -14,32 +14,34 @@ from kwire.fuzz.live import BrokerError, Fuzzer
 from kwire.messages import api_named
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-EVERY = 100  # cases between two lines of progress
+EVERY = 100  # cases between progress lines
 
 
 @click.command("fuzz")
 @click.argument("broker", metavar="HOST:PORT")
-@click.option("--seed", type=int, default=0, show_default=True, help="The same seed says the same.")
-@click.option("--count", type=click.IntRange(min=1), default=1_000, show_default=True, help="How many cases.")
-@click.option("--api", metavar="NAME", help="Break requests of this API only.")
-@click.option("--json", "as_json", is_flag=True, help="A JSON line for each finding, and one at the end.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The same seed sends the same requests.")
+@click.option("--count", type=click.IntRange(min=1), default=1_000, show_default=True, help="Number of cases.")
+@click.option("--api", metavar="NAME", help="Mutate requests of this API only.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON line per finding, and a summary at the end.")
 @click.option(
-    "--save", type=click.Path(file_okay=False, path_type=Path), help="A file for each finding in this folder."
+    "--save", type=click.Path(file_okay=False, path_type=Path), help="Write each finding to a file in this folder."
 )
 @click.option(
-    "--replay", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Only do again what is in this file."
+    "--replay",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Only repeat the finding in this file.",
 )
 def command(
     broker: str, seed: int, count: int, api: str | None, as_json: bool, save: Path | None, replay: Path | None
 ) -> None:
-    """Send a broker broken requests, and see that it lives.
+    """Send malformed requests to a broker and check that it survives.
 
-    A case is a connection of a consumer that joins a group of its own, where one request is broken. The broker should
-    answer it or hang up. After each case a client that has done nothing wrong sees whether it and its group are still
-    served. What happens otherwise is a finding: a crash, a hang, harm to the healthy group, an answer that cannot be
-    read or has the wrong correlation id. Findings are made small, and --replay does one again.
+    A case is a connection of a consumer that joins a group of its own and sends one malformed request. The broker
+    should answer it or close the connection. After each case a well-behaved client checks that it and its group are
+    still served. Anything else is a finding: a crash, a hang, harm to the healthy group, a response that cannot be
+    decoded or has the wrong correlation id. Findings are minimised, and --replay repeats one.
 
-    Only for brokers that may break. The run makes one topic, and groups, all named kwfuzz-*.
+    Use it only on brokers that may crash. It creates one topic, and groups, all named kwfuzz-*.
 
     \b
     kwire fuzz 127.0.0.1:9092 --count 5000 --save findings
@@ -49,15 +51,15 @@ def command(
     """
     address = _address(broker)
     key = _key(api)
-    given = _finding(replay) if replay else None
+    earlier = _finding(replay) if replay else None
     try:
         fuzzer = Fuzzer(address, seed, key)
     except BrokerError as error:
         click.echo(str(error), err=True)
         sys.exit(1)
     try:
-        if given is not None:
-            _replay(fuzzer, given, as_json)
+        if earlier is not None:
+            _replay(fuzzer, earlier, as_json)
         else:
             _run(fuzzer, seed, count, as_json, save)
     finally:
@@ -69,7 +71,7 @@ def _run(fuzzer: Fuzzer, seed: int, count: int, as_json: bool, save: Path | None
     began = time.monotonic()
     for done, finding in enumerate(fuzzer.run(range(count)), 1):
         if finding is not None:
-            _tell(finding, as_json, save)
+            _report(finding, as_json, save)
         if done % EVERY == 0:
             click.echo(f"{done} of {count} cases, {fuzzer.findings} findings", err=True)
     summary = {
@@ -83,12 +85,12 @@ def _run(fuzzer: Fuzzer, seed: int, count: int, as_json: bool, save: Path | None
         click.echo(json.dumps({"summary": summary}))
         return
     click.echo(
-        "{cases} cases with seed {seed} in {seconds} s: broken requests answered {answered}, "
+        "{cases} cases with seed {seed} in {seconds} s: malformed requests answered {answered}, "
         "closed {closed}, silent {silent}; findings {findings}".format(**summary)
     )
 
 
-def _tell(finding: Finding, as_json: bool, save: Path | None) -> None:
+def _report(finding: Finding, as_json: bool, save: Path | None) -> None:
     if save is not None:
         save.mkdir(parents=True, exist_ok=True)
         path = save / f"{finding.kind}-{finding.seed}-{finding.case}.json"
@@ -99,16 +101,16 @@ def _tell(finding: Finding, as_json: bool, save: Path | None) -> None:
     click.echo(f"{finding.kind} in case {finding.case}, {len(finding.steps)} steps: {finding.detail}")
 
 
-def _replay(fuzzer: Fuzzer, given: Finding, as_json: bool) -> None:
-    trouble = fuzzer.replay(given)
+def _replay(fuzzer: Fuzzer, earlier: Finding, as_json: bool) -> None:
+    trouble = fuzzer.replay(earlier)
     fuzzer.findings += trouble is not None
     if as_json:
         now = None if trouble is None else {"kind": trouble.kind, "detail": trouble.detail}
-        click.echo(json.dumps({"then": {"kind": given.kind, "detail": given.detail}, "now": now}))
+        click.echo(json.dumps({"then": {"kind": earlier.kind, "detail": earlier.detail}, "now": now}))
     elif trouble is None:
-        click.echo(f"not found again: {given.kind}, {KINDS[given.kind]}")
+        click.echo(f"not reproduced: {earlier.kind}, {KINDS[earlier.kind]}")
     else:
-        click.echo(f"{trouble.kind} again: {trouble.detail}" if trouble.kind == given.kind else f"now {trouble}")
+        click.echo(f"{trouble.kind} again: {trouble.detail}" if trouble.kind == earlier.kind else f"now {trouble}")
 
 
 def _address(broker: str) -> tuple[str, int]:
@@ -124,7 +126,7 @@ def _key(api: str | None) -> int | None:
     try:
         return api_named(api).key
     except KeyError:
-        raise click.UsageError(f"--api {api}: no such API") from None
+        raise click.UsageError(f"--api {api}: unknown API; `kwire apis` lists all") from None
 
 
 def _finding(path: Path) -> Finding:

@@ -1,4 +1,4 @@
-"""``kwire groups``: what the consumer groups in a capture did."""
+"""``kwire groups``: history of the consumer groups in captures."""
 
 from __future__ import annotations
 
@@ -18,28 +18,30 @@ from kwire.analysis.tables import PROBLEMS
 from kwire.analysis.what_if.replay import NAMES
 from kwire.capture import Call, Connection, Problem, Skipped, read
 from kwire.capture.files.capture_file import no_traffic
-from kwire.cli.lines import needed, progress, seldom_collected, writable
+from kwire.cli.lines import needed, progress, rare_garbage_collection, writable
 from kwire.command import one_line, report_problems
 
-MOST = 12  # names of partitions or members that stand in one line
+MOST = 12  # names of partitions or members per line
 
 
 @click.command("groups")
 @click.argument("paths", nargs=-1, required=True, metavar="FILE|DIR...")
-@click.option("--json", "as_json", is_flag=True, help="An object with everything, instead of text.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON object with everything instead of text.")
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with charts to this file.")
-@click.option("--tables", type=click.Path(file_okay=False, path_type=Path), help="Write every table as Parquet.")
-@click.option("--capture-id", help="What this capture is called in the tables; the name of the first file otherwise.")
-@click.option("--group", "wanted", multiple=True, metavar="NAME", help="Only this group; may be given again.")
 @click.option(
-    "--what-if", "assignor", type=click.Choice(NAMES), help="Replay the groups through this assignor, and compare."
+    "--tables", type=click.Path(file_okay=False, path_type=Path), help="Write every table as Parquet to this folder."
+)
+@click.option("--capture-id", help="Name of the capture in the tables.  [default: first file]")
+@click.option("--group", "wanted", multiple=True, metavar="NAME", help="Only this group. May be repeated.")
+@click.option(
+    "--what-if", "assignor", type=click.Choice(NAMES), help="Replay the groups with this assignor and compare."
 )
 @click.option(
     "--port",
     "ports",
     multiple=True,
     type=click.IntRange(1, 65535),
-    help="On which ports brokers listen; may be given again.",
+    help="Port of the brokers; other traffic is ignored. May be repeated.",
 )
 def command(
     paths: tuple[str, ...],
@@ -51,11 +53,11 @@ def command(
     assignor: str | None,
     ports: tuple[int, ...],
 ) -> None:
-    """Group by group, from captures (pcap, pcapng, gzip of them, frame logs): members, rebalances with their trigger
-    and cost, assignments, commits, errors. With --what-if also what another assignor would have made of it.
+    """Show the consumer groups in captures (pcap, pcapng, gzip of them, frame logs): members, rebalances with trigger
+    and cost, assignments, commits, errors. With --what-if also the results of another assignor.
 
-    Damage is reported on stderr, with its place, and by exit code 1; all before and after it is there. Packets that
-    were cut by a snap length are damage too.
+    Damage is reported on stderr, with its position, and by exit code 1; everything before and after it is shown.
+    Packets truncated by a snap length count as damage.
     """
     capture_id = capture_id or Path(paths[0]).name
     writable(html, paths)
@@ -73,22 +75,22 @@ def command(
             else:
                 problems.append(item)
 
-    with seldom_collected(), ExitStack() as stack:
+    with rare_garbage_collection(), ExitStack() as stack:
         try:
             reading = read(paths, ports=ports, progress=stack.enter_context(progress(paths)))
         except OSError as error:
             raise click.UsageError(f"cannot read {error.filename}: {error.strerror}") from error
-        found = run.analyse(calls(), connections, capture_id, problems, frames=tables is not None, assignor=assignor)
-    present = {row["group_id"] for name in by_group.OF_GROUPS for row in found[name] if row["group_id"] is not None}
+        results = run.analyse(calls(), connections, capture_id, problems, frames=tables is not None, assignor=assignor)
+    present = {row["group_id"] for name in by_group.OF_GROUPS for row in results[name] if row["group_id"] is not None}
     if wanted:
-        found = {
+        results = {
             name: [row for row in rows if "group_id" not in row or row["group_id"] in wanted]
-            for name, rows in found.items()
+            for name, rows in results.items()
         }
-    shown = list(by_group.groups(found))
+    shown = list(by_group.groups(results))
     if as_json:
         damage = [str(problem) for problem in reading.damage]
-        passed_over = [by_group.readable(PROBLEMS.name, row, without=["capture_id"]) for row in found[PROBLEMS.name]]
+        passed_over = [by_group.readable(PROBLEMS.name, row, without=["capture_id"]) for row in results[PROBLEMS.name]]
         passed_over = [row for row in passed_over if row["error"] is None]
         click.echo(json.dumps({"groups": shown, "problems": damage, "passed_over": passed_over}, indent=1))
     else:
@@ -97,21 +99,26 @@ def command(
             for line in text(group, several=same[group["group_id"]] > 1, assignor=assignor):
                 click.echo(one_line(line, 10_000))
     if tables is not None:
-        parquet.write(tables, capture_id, found)
+        parquet.write(tables, capture_id, results)
     if html is not None:
-        html_page.save(html, found, capture_id)
+        html_page.save(html, results, capture_id)
     missing = None
     if lacking := set(wanted) - {group["group_id"] for group in shown}:
-        known = ", ".join(sorted(map(str, present))) or "none"
-        missing = f"no group {', '.join(sorted(lacking))} in it; its groups: {known}"
+        names = ", ".join(sorted(map(str, present))) or "none"
+        missing = f"group not in the captures: {', '.join(sorted(lacking))} (groups: {names})"
     elif not shown and not reading.damage:
-        missing = "no consumer group in it" if found["clients"] else no_traffic(paths, reading.files, ports)
+        missing = "no consumer group in the captures" if results["clients"] else no_traffic(paths, reading.files, ports)
     report_problems(reading.damage, reading.notes(), missing)
 
 
 def text(group: dict[str, Any], *, several: bool = False, assignor: str | None = None) -> Iterator[str]:
-    """A group as lines. ``several``: other clusters have a group of this name; ``assignor``: the one of ``what_if``."""
-    called = {member["member_id"]: member["name"] for member in group["members"]}
+    """Yield the lines of a group.
+
+    Args:
+        several: True if groups of other clusters have the same id.
+        assignor: the assignor of ``--what-if``.
+    """
+    names = {member["member_id"]: member["name"] for member in group["members"]}
     where = f" (cluster {group['cluster']})" if several else ""
     yield (
         f"group {group['group_id']}{where}: {', '.join(group['protocols']) or 'no members'}; "
@@ -120,8 +127,8 @@ def text(group: dict[str, Any], *, several: bool = False, assignor: str | None =
     )
     for member in group["members"]:
         yield f"  member {member['name']}{_life(member)}"
-    happened = [(rebalance["started_ts"], list(_rebalance(rebalance, called))) for rebalance in group["rebalances"]]
-    happened += [(restart["ts"], [_restart(restart, called)]) for restart in group["restarts"]]
+    happened = [(rebalance["started_ts"], list(_rebalance(rebalance, names))) for rebalance in group["rebalances"]]
+    happened += [(restart["ts"], [_restart(restart, names)]) for restart in group["restarts"]]
     for _, lines in sorted(happened, key=lambda item: item[0]):
         yield from lines
     for commit in group["commits"]:
@@ -136,21 +143,21 @@ def text(group: dict[str, Any], *, several: bool = False, assignor: str | None =
         count = _count(error["count"], "time")
         yield f"  error {error['error_name']} to {error['client_id']}: {error['api_name']}{about}, {count}"
     for violation in group["violations"]:
-        who = called.get(violation["member_id"], violation["member_id"] or "")
+        who = names.get(violation["member_id"], violation["member_id"] or "")
         yield f"  {_clock(violation['ts'])}  violation {violation['kind']}: {who}: {violation['detail']}"
     if assignor is not None:
-        yield from _what_if(group, assignor, called)
+        yield from _what_if(group, assignor, names)
     yield ""
 
 
-def _what_if(group: dict[str, Any], assignor: str, called: dict[str, str]) -> Iterator[str]:
-    """What another assignor would have done: in all, and where that is something else."""
+def _what_if(group: dict[str, Any], assignor: str, names: dict[str, str]) -> Iterator[str]:
+    """Yield the results of another assignor: totals, then the generations that differ."""
     generations, total = group["what_if"]["generations"], group["what_if"]["sum"]
     if total is None:
         why = next((row["note"] for row in generations), None)
         if why is None:
             others = [name for name in group["protocols"] if name not in (CLASSIC, CONSUMER)]
-            why = f"assignors of {others[0]} groups are not known" if others else "nobody was seen to join it"
+            why = f"assignors of {others[0]} groups are not known" if others else "no member was seen joining"
         yield f"  what if {assignor}: nothing to replay: {why}"
         return
     yield (
@@ -158,16 +165,16 @@ def _what_if(group: dict[str, Any], assignor: str, called: dict[str, str]) -> It
         f"rebalances {_instead(total, 'rebalances')}, imbalance up to {_instead(total, 'largest_imbalance')}"
     )
     avoided = total["avoided_ms"] / 1000
-    saying = f"{avoided:.3f} s avoided" if avoided >= 0 else f"{-avoided:.3f} s more"
+    difference = f"{avoided:.3f} s avoided" if avoided >= 0 else f"{-avoided:.3f} s more"
     yield (
         f"      partitions without an owner, added up: {total['stopped_ms_what_if'] / 1000:.3f} s "
-        f"instead of {total['stopped_ms'] / 1000:.3f} s: {saying}"
+        f"instead of {total['stopped_ms'] / 1000:.3f} s: {difference}"
     )
     for row in generations:
-        yield from _generation(row, called)
+        yield from _generation(row, names)
 
 
-def _generation(row: dict[str, Any], called: dict[str, str]) -> Iterator[str]:
+def _generation(row: dict[str, Any], names: dict[str, str]) -> Iterator[str]:
     where = f"      generation {row['generation']}"
     if row["note"] is not None:
         yield f"{where}: not replayed: {row['note']}"
@@ -180,9 +187,9 @@ def _generation(row: dict[str, Any], called: dict[str, str]) -> Iterator[str]:
     if row["elsewhere"]:
         shares = row["assignment_what_if"]
         for member in list(shares)[:MOST]:
-            yield f"          {called.get(member, member)}: {_partitions(shares[member])}"
+            yield f"          {names.get(member, member)}: {_partitions(shares[member])}"
         if len(shares) > MOST:
-            yield f"          and {len(shares) - MOST} members more"
+            yield f"          and {len(shares) - MOST} more members"
 
 
 def _instead(row: dict[str, Any], name: str) -> str:
@@ -197,55 +204,55 @@ def _life(member: dict[str, Any]) -> str:
     return f": {member['member_id']} at {member['host']}{static}{joined}{left}"
 
 
-def _rebalance(rebalance: dict[str, Any], called: dict[str, str]) -> Iterator[str]:
+def _rebalance(rebalance: dict[str, Any], names: dict[str, str]) -> Iterator[str]:
     to = "not finished" if rebalance["to_generation"] is None else f"generation {rebalance['to_generation']}"
     lasted = "" if rebalance["duration_ms"] is None else f", {_ms(rebalance['duration_ms'])}"
-    by = called.get(rebalance["trigger_member"], rebalance["trigger_client"] or "")
-    sure = "" if rebalance["trigger_confidence"] == "observed" else ", inferred"
+    by = names.get(rebalance["trigger_member"], rebalance["trigger_client"] or "")
+    confidence = "" if rebalance["trigger_confidence"] == "observed" else ", inferred"
     some = " (incomplete)" if rebalance["incomplete"] else ""
-    why = f"{rebalance['trigger']}{sure}{f': {by}' if by else ''} - {rebalance['trigger_evidence']}"
-    yield f"  {_clock(rebalance['started_ts'])}  {to}{lasted}{some}: {why}"
+    cause = f"{rebalance['trigger']}{confidence}{f': {by}' if by else ''} - {rebalance['trigger_evidence']}"
+    yield f"  {_clock(rebalance['started_ts'])}  {to}{lasted}{some}: {cause}"
     stops = {member: stop for member, stop in rebalance["stw_ms"].items() if stop is not None}
     if stops:
-        told = ", ".join(f"{called.get(member, member)} {_ms(stop)}" for member, stop in list(stops.items())[:MOST])
+        shown = ", ".join(f"{names.get(member, member)} {_ms(stop)}" for member, stop in list(stops.items())[:MOST])
         moved = _count(rebalance["partitions_moved"], "partition")
-        yield f"      stopped ({rebalance['stw_kind']}): {told}{_more(stops)}; {moved} moved"
+        yield f"      stopped ({rebalance['stw_kind']}): {shown}{_more(stops)}; {moved} moved"
     before, after = rebalance["assignment_before"], rebalance["assignment_after"]
     for member in list(rebalance["members_after"] or [])[:MOST]:
         had, has = before.get(member, []), after.get(member, [])
         leads = ", leader" if member == rebalance["leader"] else ""
-        yield f"      {called.get(member, member)}{leads}: {_partitions(has)}{_change(had, has)}"
+        yield f"      {names.get(member, member)}{leads}: {_partitions(has)}{_change(had, has)}"
     if rebalance["members_after"] and len(rebalance["members_after"]) > MOST:
-        yield f"      and {len(rebalance['members_after']) - MOST} members more"
+        yield f"      and {len(rebalance['members_after']) - MOST} more members"
 
 
-def _restart(restart: dict[str, Any], called: dict[str, str]) -> str:
-    """A static member that came back without a rebalance."""
-    who = called.get(restart["trigger_member"], restart["trigger_client"] or "")
+def _restart(restart: dict[str, Any], names: dict[str, str]) -> str:
+    """Return the line of a static member that restarted without a rebalance."""
+    who = names.get(restart["trigger_member"], restart["trigger_client"] or "")
     away = "" if restart["stw_ms"] is None else f" after {_ms(restart['stw_ms'])}"
-    return f"  {_clock(restart['ts'])}  generation {restart['generation']} goes on: restart: {who}{away} - " + str(
+    return f"  {_clock(restart['ts'])}  generation {restart['generation']} continues: restart: {who}{away} - " + str(
         restart["trigger_evidence"]
     )
 
 
 def _change(had: list[str], has: list[str]) -> str:
     lost, won = [p for p in had if p not in has], [p for p in has if p not in had]
-    said = [f"+ {_partitions(won)}"] if won and had else []
-    said += [f"- {_partitions(lost)}"] if lost else []
-    return f"  ({'; '.join(said)})" if said else ""
+    changes = [f"+ {_partitions(won)}"] if won and had else []
+    changes += [f"- {_partitions(lost)}"] if lost else []
+    return f"  ({'; '.join(changes)})" if changes else ""
 
 
-def _partitions(found: list[str]) -> str:
-    """``orders 0 1 2, tea 0``."""
+def _partitions(partitions: list[str]) -> str:
+    """Return partitions grouped by topic, as in ``orders 0 1 2, tea 0``."""
     by_topic: dict[str, list[str]] = {}
-    for name in sorted(found, key=lambda name: (name.rpartition("-")[0], int(name.rpartition("-")[2])))[:MOST]:
+    for name in sorted(partitions, key=lambda name: (name.rpartition("-")[0], int(name.rpartition("-")[2])))[:MOST]:
         topic, _, partition = name.rpartition("-")
         by_topic.setdefault(topic, []).append(partition)
-    return (", ".join(f"{topic} {' '.join(own)}" for topic, own in by_topic.items()) + _more(found)) or "nothing"
+    return (", ".join(f"{topic} {' '.join(own)}" for topic, own in by_topic.items()) + _more(partitions)) or "nothing"
 
 
-def _more(found: Any) -> str:
-    return f" and {len(found) - MOST} more" if len(found) > MOST else ""
+def _more(items: Any) -> str:
+    return f" and {len(items) - MOST} more" if len(items) > MOST else ""
 
 
 def _count(number: int, what: str) -> str:

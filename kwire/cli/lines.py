@@ -1,7 +1,7 @@
-"""What the verbs that read lines share: where lines come from, where results go, what becomes of a bad line.
+"""Input and output of the subcommands that read lines.
 
-A bad line never stops the others: its place on stdout is taken by ``{"error": ...}``, stderr has one line about it, and
-the exit code is 1 at the end.
+An invalid line does not stop the others: ``{"error": ...}`` takes its place on stdout, stderr has one line about it,
+and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from kwire.errors import DecodeError, EncodeError, WireError
 Result = dict[str, Any] | str  # a JSON object, or a line of text
 Work = Callable[[str], dict[str, Any] | Iterator[Result]]
 
-MAX_LINE = 256 * 1024 * 1024  # bytes: the largest frame that Kafka takes (100 MiB), as hex or base64 in JSON
-WIDTH = 100  # columns of text, if it is not a terminal that says how many it has
-OBJECTS = 100_000  # made between two searches for cycles, where there are many
+MAX_LINE = 256 * 1024 * 1024  # bytes: Kafka's largest frame (100 MiB) as hex or base64 in JSON
+WIDTH = 100  # columns of text if stdout is not a terminal
+OBJECTS = 100_000  # allocations between two runs of the cyclic garbage collector
 
 
 class LineError(ValueError):
-    """A line that is not what the verb reads; ``path`` names the key that is wrong."""
+    """An input line that the subcommand cannot process. ``path``: the invalid key."""
 
     def __init__(self, reason: str, path: str = "") -> None:
         super().__init__(f"{path}: {reason}" if path else reason)
@@ -39,7 +39,7 @@ class LineError(ValueError):
 
 
 def work_through(source: str, work: Work, *, text: bool = False) -> None:
-    """Print what ``work`` makes of each line of ``source``, a path or ``-``. Exit 1 if it refused any."""
+    """Print the result of ``work`` for each line of ``source``, a path or ``-``. Exit with 1 if a line was invalid."""
     if source == "-":
         report("<stdin>", lines(sys.stdin.buffer, "<stdin>"), work, text=text)
         return
@@ -52,32 +52,34 @@ def work_through(source: str, work: Work, *, text: bool = False) -> None:
         report(source, lines(stream, source), work, text=text)
 
 
-def report(name: str, found: Iterator[bytes], work: Work, *, text: bool = False) -> None:
-    """Print what ``work`` makes of each line that is not blank. Exit 1 if it refused any.
+def report(name: str, lines: Iterator[bytes], work: Work, *, text: bool = False) -> None:
+    """Print the result of ``work`` for each line that is not blank. Exit with 1 if a line was invalid.
 
-    ``text``: what is printed is for people, so an error is told on stderr alone.
+    Args:
+        name: name of the input in error messages.
+        text: True if the output is text, so errors go to stderr only.
     """
     refused = False
-    for number, line in enumerate(found, start=1):
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            made = work(_text(line))
-            for result in (made,) if isinstance(made, dict) else made:
+            results = work(_text(line))
+            for result in (results,) if isinstance(results, dict) else results:
                 _print(result)
         except (WireError, LineError, RecursionError) as error:
             refused = True
-            told = error_form(error)
-            message = told["error"]["message"]
+            form = error_form(error)
+            message = form["error"]["message"]
             click.echo(one_line(f"{name}:{number}: {message}"), err=True)
             if not text:
-                _print(told)
+                _print(form)
     if refused:
         sys.exit(1)
 
 
 def lines(stream: BinaryIO, name: str) -> Iterator[bytes]:
-    """The lines of a stream as they come. Of one beyond MAX_LINE only the first MAX_LINE + 1 bytes are kept."""
+    """Yield the lines of a stream; of a line longer than MAX_LINE only the first MAX_LINE + 1 bytes."""
     try:
         while line := stream.readline(MAX_LINE + 1):
             rest = line
@@ -89,29 +91,29 @@ def lines(stream: BinaryIO, name: str) -> Iterator[bytes]:
 
 
 def error_form(error: Exception) -> dict[str, Any]:
-    """What stands in the place of a result. ``offset`` is null where the problem is not at a byte of the frame."""
-    message = "nested too deep" if isinstance(error, RecursionError) else str(error)
+    """Return the object printed in place of a result. ``offset`` is null if the error is not at a byte of the frame."""
+    message = "nested too deeply" if isinstance(error, RecursionError) else str(error)
     path = error.path if isinstance(error, (LineError, DecodeError, EncodeError)) else ""
     offset = error.offset if isinstance(error, DecodeError) else None
     return {"error": {"message": message, "path": path, "offset": offset}}
 
 
 def parse_object(line: str) -> dict[str, Any]:
-    """The JSON object of a line. Raises: LineError, RecursionError."""
+    """Parse the JSON object of a line. Raises: LineError, RecursionError."""
     try:
-        found = json.loads(line)
+        value = json.loads(line)
     except json.JSONDecodeError as error:
-        raise LineError(f"not JSON: {error.msg} at character {error.pos}") from error
+        raise LineError(f"invalid JSON: {error.msg} at character {error.pos}") from error
     except ValueError as error:  # an integer of thousands of digits
-        raise LineError(f"not JSON that can be read: {error}") from error
-    if not isinstance(found, dict):
-        raise LineError(f"expected a JSON object, got {_kind(found)}")
-    return found
+        raise LineError(f"unsupported JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise LineError(f"expected a JSON object, got {_kind(value)}")
+    return value
 
 
-def _value(found: Mapping[str, Any], key: str, default: Any) -> Any:
-    """What stands under a key; null counts as missing."""
-    value = found.get(key)
+def _value(line: Mapping[str, Any], key: str, default: Any) -> Any:
+    """Return the value of a key; null counts as missing."""
+    value = line.get(key)
     if value is None:
         value = default
     if value is None:
@@ -119,71 +121,75 @@ def _value(found: Mapping[str, Any], key: str, default: Any) -> Any:
     return value
 
 
-def integer(found: Mapping[str, Any], key: str, default: int | None = None) -> int:
-    """An integer of the line; null counts as missing. Raises: LineError."""
-    value = _value(found, key, default)
+def integer(line: Mapping[str, Any], key: str, default: int | None = None) -> int:
+    """Return an integer member of the line; null counts as missing. Raises: LineError."""
+    value = _value(line, key, default)
     if isinstance(value, bool) or not isinstance(value, int):
         raise LineError(f"expected an integer, got {_kind(value)}", key)
     return value
 
 
-def member(found: Mapping[str, Any], key: str, default: dict[str, Any] | None = None) -> dict[str, Any]:
-    """An object inside the line. Raises: LineError."""
-    value = _value(found, key, default)
+def member(line: Mapping[str, Any], key: str, default: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return an object member of the line. Raises: LineError."""
+    value = _value(line, key, default)
     if not isinstance(value, dict):
         raise LineError(f"expected an object, got {_kind(value)}", key)
     return value
 
 
-def hexadecimal(found: Mapping[str, Any], key: str, default: str | None = None) -> bytes:
-    """Bytes written in hex. Raises: LineError."""
-    value = _value(found, key, default)
+def hexadecimal(line: Mapping[str, Any], key: str, default: str | None = None) -> bytes:
+    """Return a hex member of the line as bytes. Raises: LineError."""
+    value = _value(line, key, default)
     if not isinstance(value, str):
         raise LineError(f"expected hex, got {_kind(value)}", key)
     try:
         return bytes.fromhex(value)
     except ValueError as error:
         odd = len(value.strip()) % 2 and value.isalnum() and value.isascii()
-        reason = "an odd number of hex digits" if odd else f"not hex: {error}"
+        reason = "odd number of hex digits" if odd else f"invalid hex: {error}"
         raise LineError(reason, key) from error
 
 
 def _text(line: bytes) -> str:
     if len(line) > MAX_LINE:
-        raise LineError(f"a line of more than {MAX_LINE} bytes")
+        raise LineError(f"the line is longer than {MAX_LINE} bytes")
     try:
         return line.decode("utf-8").strip()
     except UnicodeDecodeError as error:
-        raise LineError(f"not UTF-8: {error.reason} at byte {error.start} of the line") from error
+        raise LineError(f"invalid UTF-8: {error.reason} at byte {error.start} of the line") from error
 
 
 def _print(result: Result) -> None:
     out = sys.stdout.buffer
     shown = result if isinstance(result, str) else json.dumps(result)
     out.write(shown.encode("utf-8", "backslashreplace") + b"\n")
-    out.flush()  # whoever reads sees each result at once
+    out.flush()  # so that a reader of a pipe sees each result at once
 
 
 def columns() -> int:
-    """How wide text may be: as wide as the terminal, or WIDTH where there is none."""
+    """Return the width for text: that of the terminal, or WIDTH."""
     return shutil.get_terminal_size((WIDTH, 0)).columns if sys.stdout.isatty() else WIDTH
 
 
 def writable(output: str | Path | None, inputs: Iterable[str] = ()) -> None:
-    """Look at a path before anything is read for it. Raises: click.UsageError if it is an input, or has no folder."""
+    """Check an output path before the work starts. Raises: click.UsageError if it is an input, or its folder is
+    missing.
+    """
     if output is None:
         return
     for path in inputs:
         if os.path.exists(output) and os.path.exists(path) and os.path.samefile(output, path):
-            raise click.UsageError(f"{str(output)!r} is read, and would be overwritten")
+            raise click.UsageError(f"{str(output)!r} is also an input file and would be overwritten")
     folder = os.path.dirname(os.path.abspath(output))
     if not os.path.isdir(folder):
-        raise click.UsageError(f"cannot write {str(output)!r}: there is no folder {folder}")
+        raise click.UsageError(f"cannot write {str(output)!r}: folder {folder} does not exist")
 
 
 @contextmanager
-def seldom_collected() -> Iterator[None]:
-    """Search for cycles seldom: rows are millions of objects in none, and looking takes a fifth of the time."""
+def rare_garbage_collection() -> Iterator[None]:
+    """Run the cyclic garbage collector rarely: rows are millions of objects without cycles, and a run takes a fifth
+    of the time.
+    """
     before = gc.get_threshold()
     gc.set_threshold(OBJECTS, 20, 20)
     try:
@@ -194,7 +200,11 @@ def seldom_collected() -> Iterator[None]:
 
 @contextmanager
 def progress(paths: Iterable[str], *, hidden: bool = False) -> Iterator[Callable[[int], object] | None]:
-    """A bar on a terminal, of the bytes of captures that were read; ``hidden``: what is read is shown there itself.
+    """Show a progress bar of the bytes read from captures, if stderr is a terminal.
+
+    Args:
+        hidden: True for no bar, because the output itself goes to the terminal.
+
     Raises: OSError.
     """
     if hidden or not sys.stderr.isatty():
@@ -209,7 +219,7 @@ def progress(paths: Iterable[str], *, hidden: bool = False) -> Iterator[Callable
 
 
 def needed(package: str, extra: str) -> None:
-    """Look for a package before any work is done. Raises: ClickException."""
+    """Check that a package is installed, before the work starts. Raises: ClickException."""
     if find_spec(package) is None:
         raise click.ClickException(f"{package} is missing: pip install 'kwire[{extra}]'")
 

@@ -1,4 +1,4 @@
-"""``kwire pipeline``: captures into tables, through Spark."""
+"""``kwire pipeline``: captures to tables, with Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``kwire report``: a page out of the tables that a pipeline wrote."""
+"""``kwire report``: a page with charts from the tables of a pipeline."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from kwire.cli.lines import needed, writable
 
 @click.command("report")
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--html", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The page to write.")
+@click.option("--html", required=True, type=click.Path(dir_okay=False, path_type=Path), help="File to write.")
 def command(folder: Path, html: Path) -> None:
-    """One self-contained page about the tables in DIR: rebalances, members, lag, versions in use, latency, errors."""
+    """Write a self-contained page about the tables in DIR: rebalances, members, lag, versions, latency, errors."""
     writable(html)
     needed("plotly", "report")
     try:
-        found = parquet.read(folder, html_page.NEEDED)
+        tables = parquet.read(folder, html_page.NEEDED)
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    if not any(found.values()):
-        raise click.ClickException(f"{folder}: no table of docs/pipeline.md is in it")
-    html_page.save(html, found, folder.name)
+    if not any(tables.values()):
+        raise click.ClickException(f"{folder} has no tables of `kwire pipeline`")
+    html_page.save(html, tables, folder.name)

@@ -1,1 +1,1 @@
-"""Engines turn a Layout into something that reads and writes bytes."""
+"""Engines: a Layout compiled to functions that decode and encode one version of a message."""

@@ -1,7 +1,7 @@
-"""Layout -> Python source -> functions: fast, without error context.
+"""The compiled engine: a Layout becomes Python source and then functions, fast and without error context.
 
-A reader and a writer are generated when a version of a message is first read or written, and kept. They only accept or
-refuse; why something is refused is for the reference engine to say, which ``codec`` asks.
+A reader and a writer are generated when a version of a message is first decoded or encoded, and cached. They only
+accept or refuse their input; ``kwire.codec`` asks the reference engine for the reason.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from kwire.layout import heaviest, resolve
 from kwire.limits import HEAVIEST
 from kwire.schema import schema_of
 
-FINAL = SchemaError  # a refusal that needs no explanation
+FINAL = SchemaError  # a refusal that is complete without the reference engine
 REFUSALS = (ValueError, TypeError, AttributeError, LookupError, OverflowError, struct.error)
 
 ORIGINS = """\
-# Runs with what kwire/engines/runtime.py has, struct.Struct, new = object.__new__, NO_TAGS = {}, NO_LIMIT = 2**62,
-# ZERO_UUID, and unpackers and packers: Unpackers and Packers, one for all who ask for the same. Names with an
-# underscore are struct classes of the message, defaults of theirs, and _shapes_X, the loops for rows (shapes.py).
+# Globals: all of kwire/engines/runtime.py, struct.Struct, new = object.__new__, NO_TAGS = {}, NO_LIMIT = 2**62,
+# ZERO_UUID, and unpackers and packers: cached instances of Unpackers and Packers. Names with an underscore are struct
+# classes of the message, their defaults, and _shapes_X, the loops for rows (shapes.py).
 """
 
 Reader = Callable[[bytes, int], tuple[Any, int]]
@@ -33,22 +33,23 @@ Writer = Callable[[Any], bytes]
 PLAIN, ESCAPED = ReaderOptions(), ReaderOptions(escaped=True)
 WEIGHED, WEIGHED_ESCAPED = ReaderOptions(weighed=True), ReaderOptions(weighed=True, escaped=True)
 
-# What was used so far: readers of messages that need no weighing, and writers.
+# Functions in use: readers without a memory limit, and writers.
 readers: dict[type, dict[int, Reader]] = {}
 writers: dict[type, dict[int, Writer]] = {}
 
 
 def decode(message: type, data: bytes, offset: int, version: int, weight: int) -> tuple[Any, int]:
-    """The message that begins at ``offset``, and the offset behind it. Raises: one of REFUSALS.
+    """Decode the message at ``offset``; return it with the offset of the byte after it. Raises: one of REFUSALS.
 
-    ``weight``: what it may weigh (see limits).
+    Args:
+        weight: limit of the memory of the decoded message, in bytes (see ``kwire.limits``).
     """
     if (len(data) - offset) * HEAVIEST > weight:
         return _decode_weighed(message, data, offset, version, weight)
     try:
         read = readers[message][version]
     except KeyError:
-        if heaviest(resolve(message, version)) > HEAVIEST:  # none of Kafka's own
+        if heaviest(resolve(message, version)) > HEAVIEST:  # no message of Kafka itself
             return _decode_weighed(message, data, offset, version, weight)
         read = readers.setdefault(message, {})[version] = reader_of(message, version, PLAIN)
     try:
@@ -65,25 +66,27 @@ def _decode_weighed(message: type, data: bytes, offset: int, version: int, weigh
 
 
 def rough_error(message: type, version: int, size: int, refusal: BaseException) -> DecodeError:
-    """What a refusal says by itself of where and why, without reading all of it again: what the reader had come to.
+    """Return the DecodeError for a large message from the position that the reader had reached, without decoding again.
 
-    ``size``: bytes there are.
+    Args:
+        size: length of the data in bytes.
+        refusal: the exception of the reader; its traceback has the position.
     """
     at, left, trace = 0, 0, refusal.__traceback__
     while trace is not None:
         at = trace.tb_frame.f_locals.get("pos", at)
         left = trace.tb_frame.f_locals.get("left", left)
         trace = trace.tb_next
-    kind, reason = DecodeError, "cannot be read further than about here"
+    kind, reason = DecodeError, "invalid data near this offset"
     if left < 0:
-        kind, reason = LimitError, "would take too many bytes of memory from here on"
+        kind, reason = LimitError, "the message would exceed the memory limit from here on"
     elif at > size or isinstance(refusal, (struct.error, IndexError)):
-        kind, reason = Truncated, "the bytes end before the message does"
+        kind, reason = Truncated, "the data ends before the message does"
     return kind(reason, offset=min(at, size), message=schema_of(message).name, version=version)
 
 
 def encode(value: Any, version: int) -> bytes:
-    """The bytes of a message in this version. Raises: one of REFUSALS."""
+    """Encode a message in this version. Raises: one of REFUSALS."""
     message = value.__class__
     try:
         write = writers[message][version]
@@ -97,7 +100,7 @@ def encode(value: Any, version: int) -> bytes:
 
 
 def encode_in_slices(value: Any, version: int, size: int) -> Generator[None, None, bytes]:
-    """The same, with a stop after so many elements of arrays. Raises: one of REFUSALS."""
+    """Encode a message in this version; yield after every ``size`` array elements. Raises: one of REFUSALS."""
     write = writer_of(value.__class__, version, WriterOptions(sliced=True))
     encoded: bytes = yield from write(value, size)
     return encoded
@@ -105,22 +108,26 @@ def encode_in_slices(value: Any, version: int, size: int) -> Generator[None, Non
 
 @cache
 def reader_of(message: type, version: int, options: ReaderOptions) -> Callable[..., tuple[Any, int]]:
-    """The function that reads one version. Raises: SchemaError if there is no such version."""
+    """Return the reader of one version: a function of data and offset. Raises: SchemaError if there is no such
+    version.
+    """
     source, names = reader.reader_source(_title(message, version), resolve(message, version), options)
-    found: Callable[..., tuple[Any, int]] = run(source, names)["read"]
-    return found
+    function: Callable[..., tuple[Any, int]] = run(source, names)["read"]
+    return function
 
 
 @cache
 def writer_of(message: type, version: int, options: WriterOptions) -> Callable[..., Any]:
-    """The function that writes one version. Raises: SchemaError if there is no such version."""
+    """Return the writer of one version: a function of a message. Raises: SchemaError if there is no such version."""
     source, names = writer.writer_source(_title(message, version), resolve(message, version), options)
-    found: Callable[..., Any] = run(source, names)["write"]
-    return found
+    function: Callable[..., Any] = run(source, names)["write"]
+    return function
 
 
 def source(message: type, version: int) -> str:
-    """What is generated for one version: its reader, its writer. Raises: SchemaError if there is no such version."""
+    """Return the generated reader and writer of one version as text. Raises: SchemaError if there is no such
+    version.
+    """
     layout = resolve(message, version)
     title = _title(message, version)
     read, _ = reader.reader_source(title, layout, PLAIN)

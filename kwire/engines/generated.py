@@ -1,4 +1,4 @@
-"""What generated readers and writers share: their options, struct's codes, and the names that their source may use."""
+"""Shared parts of generated readers and writers: their options, struct codes, and the globals of their source."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CODES = {
 }
 
 
-# What every generated source may use beside its own definitions; compiled.ORIGINS tells readers of it.
+# Globals of every generated source, next to its own definitions; compiled.ORIGINS documents them.
 NAMES: dict[str, Any] = {
     **{name: thing for name, thing in vars(runtime).items() if not name.startswith("_")},
     "Struct": Struct,
@@ -40,9 +40,11 @@ NAMES: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class ReaderOptions:
-    """How a reader reads. Each option costs time, so a message is read without them where that is enough.
+    """Options of a generated reader. Each costs time, so readers are used without them where possible.
 
-    ``weighed``: what arrays become is counted. ``escaped``: text that is not UTF-8 is read as surrogate escapes.
+    Attributes:
+        weighed: check the memory of decoded arrays against a limit.
+        escaped: decode text that is not UTF-8 with surrogate escapes.
     """
 
     weighed: bool = False
@@ -50,17 +52,18 @@ class ReaderOptions:
 
     @property
     def decode(self) -> str:
-        """The method call that turns bytes into text."""
+        """Source of the method call that decodes text."""
         return 'decode("utf-8", "surrogateescape")' if self.escaped else "decode()"
 
 
 @dataclass(frozen=True, slots=True)
 class WriterOptions:
-    """How a writer writes.
+    """Options of a generated writer.
 
-    ``careful``: text with surrogate escapes is written as the bytes that they stand for, and text may be longer than
-    the table of short counts. Without it such text raises UnicodeEncodeError or IndexError.
-    ``sliced``: the writer is a generator, which stops after so many elements of arrays as its second argument says.
+    Attributes:
+        careful: encode surrogate escapes as the original bytes, and allow text longer than the table of short counts;
+            without it such text raises UnicodeEncodeError or IndexError.
+        sliced: make the writer a generator that yields after as many array elements as its second argument.
     """
 
     careful: bool = False
@@ -68,16 +71,16 @@ class WriterOptions:
 
     @property
     def encode(self) -> str:
-        """The method call that turns text into bytes."""
+        """Source of the method call that encodes text."""
         return 'encode("utf-8", "surrogateescape")' if self.careful else "encode()"
 
 
 def run(source: str, names: Names) -> dict[str, Any]:
-    """The functions of a source by name, among everything else that it sees."""
+    """Execute a source; return its functions by name, with all other globals."""
     return codegen.run(source, names, NAMES)
 
 
 def missing(record: Record) -> list[tuple[str, Field]]:
-    """Fields of a struct that this version does not carry; they have their defaults when it is read."""
+    """Return the fields of a struct that this version does not have; a reader sets them to their defaults."""
     carried = {slot.name for slot in (*record.slots, *record.tagged)}
     return [(name, field) for name, field in schema_of(record.type).fields.items() if name not in carried]

@@ -1,11 +1,11 @@
-"""Construct classes for Kafka's wire forms, each bounded: no length or count is believed before it is checked.
+"""Construct classes for Kafka's wire types; each checks a length or count before it uses it.
 
-The stock pieces of construct are not used for anything of variable length: its varint reads without end, its arrays
-loop over any count, and its errors carry no byte offset. Every failure here is a DecodeError or EncodeError with the
-path of the field; the byte offset is where the field begins.
+The stock classes of construct are not used for variable lengths: its varint reads without limit, its arrays loop over
+any count, and its errors have no byte offset. Every failure here is a DecodeError or EncodeError with the path of the
+field and the byte offset where it begins.
 
-Leniency is Kafka's: any negative length is null, any non-zero byte is true, unknown and unordered tags are accepted,
-text that is not UTF-8 survives a round trip (as surrogate escapes).
+As in Kafka, any negative length is null, any non-zero byte is true, and unknown or unordered tags are accepted. Text
+that is not UTF-8 survives a round trip (as surrogate escapes).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from kwire.limits import MAX_TEXT, MAX_VARINT, TAG_WEIGHT
 
 
 def where(path: str) -> str:
-    """``(parsing) -> protocols -> [0] -> metadata`` as ``protocols[0].metadata``."""
+    """Convert a path of construct, ``(parsing) -> protocols -> [0] -> metadata``, to ``protocols[0].metadata``."""
     return ".".join(path.split(" -> ")[1:]).replace(".[", "[")
 
 
 def read(stream: BinaryIO, size: int, path: str, start: int) -> bytes:
-    """Exactly ``size`` bytes of the field that began at ``start``. Raises: Truncated."""
+    """Read exactly ``size`` bytes. ``start``: offset of the field, for the error. Raises: Truncated."""
     data = stream.read(size)
     if len(data) != size:
         raise Truncated(f"expected {size} bytes, found {len(data)}", path=where(path), offset=start)
@@ -37,19 +37,19 @@ def read(stream: BinaryIO, size: int, path: str, start: int) -> bytes:
 
 
 def spend(context: Any, weight: int, path: str, start: int) -> None:
-    """Take from what the message may weigh, if somebody set a limit. Raises: LimitError."""
+    """Subtract ``weight`` from the memory limit of the message, if there is one. Raises: LimitError."""
     budget = context._params.get("budget")
     if budget is None:
         return
     budget.left -= weight
     if budget.left < 0:
         raise LimitError(
-            f"the message would take more than {budget.most} bytes of memory", path=where(path), offset=start
+            f"the decoded message would exceed {budget.most} bytes of memory", path=where(path), offset=start
         )
 
 
 class Budget:
-    """What is left of the weight that a message may have."""
+    """The memory limit of a message, and the bytes of it that remain (``left``)."""
 
     __slots__ = ("left", "most")
 
@@ -58,7 +58,7 @@ class Budget:
 
 
 def bytes_left(stream: BinaryIO) -> int:
-    """Bytes between here and the end of the stream."""
+    """Return the number of bytes from the current position to the end of the stream."""
     here = stream.tell()
     end = stream.seek(0, io.SEEK_END)
     stream.seek(here)
@@ -66,7 +66,7 @@ def bytes_left(stream: BinaryIO) -> int:
 
 
 def read_uvarint(stream: BinaryIO, path: str, start: int) -> int:
-    """An unsigned varint of at most 5 bytes and at most 2^31-1. Raises: LimitError, Truncated."""
+    """Read an unsigned varint of at most 5 bytes and at most 2^31-1. Raises: LimitError, Truncated."""
     value = 0
     for shift in range(0, 35, 7):
         byte = read(stream, 1, path, start)[0]
@@ -79,19 +79,21 @@ def read_uvarint(stream: BinaryIO, path: str, start: int) -> int:
 
 
 def read_count(stream: BinaryIO, length: Length, smallest: int, path: str) -> int | None:
-    """How many elements follow, None for null. Raises: LimitError if the bytes left cannot hold them."""
+    """Read an element count; None for null. Raises: LimitError if the remaining bytes cannot hold the elements."""
     start = stream.tell()
     count = length._parse(stream, None, path)
     left = bytes_left(stream)
     if count is not None and count * smallest > left:
         raise LimitError(
-            f"{count} elements of at least {smallest} bytes, {left} bytes left", path=where(path), offset=start
+            f"{count} elements of at least {smallest} bytes do not fit into the remaining {left} bytes",
+            path=where(path),
+            offset=start,
         )
     return count
 
 
 def read_presence(stream: BinaryIO, tagged: bool, path: str) -> bool:
-    """The marker before a struct that may be null: True if the struct follows."""
+    """Read the marker of a nullable struct; return True if the struct follows."""
     start = stream.tell()
     if tagged:
         return read_uvarint(stream, path, start) > 0
@@ -99,32 +101,40 @@ def read_presence(stream: BinaryIO, tagged: bool, path: str) -> bool:
 
 
 def read_tag_count(stream: BinaryIO, path: str) -> int:
-    """How many tagged fields follow. Raises: LimitError if the bytes left cannot hold them."""
+    """Read the count of tagged fields. Raises: LimitError if the remaining bytes cannot hold them."""
     start = stream.tell()
     count = read_uvarint(stream, path, start)
     if count * 2 > bytes_left(stream):
-        raise LimitError(f"{count} tagged fields in {bytes_left(stream)} bytes", path=where(path), offset=start)
+        raise LimitError(
+            f"{count} tagged fields do not fit into the remaining {bytes_left(stream)} bytes",
+            path=where(path),
+            offset=start,
+        )
     return count
 
 
 def check_tag_size(stream: BinaryIO, size: int, path: str) -> None:
-    """A known tagged field of ``size`` bytes begins here. Raises: Truncated if there are fewer."""
+    """Raise Truncated if fewer than ``size`` bytes, the size of the tagged field that begins here, remain."""
     if size > bytes_left(stream):
         raise Truncated(f"expected {size} bytes, found {bytes_left(stream)}", path=where(path), offset=stream.tell())
 
 
 def check_tag_end(stream: BinaryIO, tag: int, begin: int, size: int, path: str) -> None:
-    """A known tagged field that began at ``begin`` ends here. Raises: DecodeError if that is not its size."""
-    taken = stream.tell() - begin
-    if taken != size:
-        raise DecodeError(f"tag {tag} says {size} bytes, its value takes {taken}", path=where(path), offset=begin)
+    """Raise DecodeError if the value of a tagged field, which began at ``begin``, did not take exactly ``size``
+    bytes.
+    """
+    consumed = stream.tell() - begin
+    if consumed != size:
+        raise DecodeError(
+            f"tag {tag} has size {size}, but its value takes {consumed} bytes", path=where(path), offset=begin
+        )
 
 
-BOOLEANS = {False: False, True: True}  # what is a boolean: these, and what is equal to them
+BOOLEANS = {False: False, True: True}  # accepted as booleans: these and values equal to them
 
 
 class Fixed(Construct):
-    """Integers, booleans and floats: one ``struct`` format."""
+    """An integer, boolean or float: one ``struct`` format."""
 
     def __init__(self, code: str, expected: type) -> None:
         super().__init__()
@@ -138,10 +148,10 @@ class Fixed(Construct):
         try:
             stream.write(self.packer.pack(BOOLEANS[obj] if self.expected is bool else obj))
         except (struct.error, OverflowError, LookupError, TypeError):
-            raise EncodeError(self._complaint(obj), path=where(path)) from None
+            raise EncodeError(self._type_error(obj), path=where(path)) from None
         return obj
 
-    def _complaint(self, obj: Any) -> str:
+    def _type_error(self, obj: Any) -> str:
         if not isinstance(obj, int) or self.expected is bool:
             return f"expected {self.expected.__name__}, got {type(obj).__name__}"
         return f"{_shown(obj)} does not fit into {self.packer.size} bytes"
@@ -155,7 +165,7 @@ def _shown(number: Any) -> str:
 
 
 class Uuid(Construct):
-    """16 bytes, as uuid.UUID."""
+    """A uuid of 16 bytes, as uuid.UUID."""
 
     def _parse(self, stream: BinaryIO, context: Any, path: str) -> UUID:
         return UUID(bytes=read(stream, 16, path, stream.tell()))
@@ -171,7 +181,7 @@ class Uuid(Construct):
 
 
 class Length(Construct):
-    """A length or count: None is null. Fixed width, or an unsigned varint of value + 1."""
+    """A length or count, of fixed width or as an unsigned varint of value + 1; null is None."""
 
     def __init__(self, code: str | None, null: bool) -> None:
         super().__init__()
@@ -188,14 +198,14 @@ class Length(Construct):
         if length >= 0:
             return length
         if not self.null:
-            raise DecodeError("null in a field that cannot be null here", path=where(path), offset=start)
+            raise DecodeError("the field is not nullable in this version", path=where(path), offset=start)
         return None
 
     def _build(self, obj: int | None, stream: BinaryIO, context: Any, path: str) -> int | None:
         if obj is None and not self.null:
-            raise EncodeError("null in a field that cannot be null here", path=where(path))
+            raise EncodeError("the field is not nullable in this version", path=where(path))
         if obj is not None and obj > self.most:
-            raise EncodeError(f"length {obj} is above {self.most}", path=where(path))
+            raise EncodeError(f"length {obj} is above the limit of {self.most}", path=where(path))
         if self.packer is None:
             stream.write(uvarint(0 if obj is None else obj + 1))
         else:
@@ -204,7 +214,7 @@ class Length(Construct):
 
 
 class Text(Construct):
-    """A string behind its length."""
+    """A string after its length."""
 
     def __init__(self, length: Length) -> None:
         super().__init__()
@@ -216,7 +226,9 @@ class Text(Construct):
         if size is None:
             return None
         if size > MAX_TEXT:
-            raise LimitError(f"a string of {size} bytes is above {MAX_TEXT}", path=where(path), offset=start)
+            raise LimitError(
+                f"a string of {size} bytes is above the limit of {MAX_TEXT}", path=where(path), offset=start
+            )
         return read(stream, size, path, start).decode("utf-8", "surrogateescape")
 
     def _build(self, obj: Any, stream: BinaryIO, context: Any, path: str) -> Any:
@@ -228,16 +240,16 @@ class Text(Construct):
         try:
             data: bytes = obj.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError as error:
-            raise EncodeError(f"not encodable as UTF-8: {error.reason}", path=where(path)) from None
+            raise EncodeError(f"cannot be encoded as UTF-8: {error.reason}", path=where(path)) from None
         if len(data) > MAX_TEXT:
-            raise EncodeError(f"a string of {len(data)} bytes is above {MAX_TEXT}", path=where(path))
+            raise EncodeError(f"a string of {len(data)} bytes is above the limit of {MAX_TEXT}", path=where(path))
         self.length._build(len(data), stream, context, path)
         stream.write(data)
         return obj
 
 
 class Blob(Construct):
-    """Bytes behind their length; also records, which stay opaque."""
+    """Bytes after their length, including record batches, which are not decoded here."""
 
     def __init__(self, length: Length) -> None:
         super().__init__()
@@ -261,7 +273,9 @@ class Blob(Construct):
 
 
 class Counted(Construct):
-    """Elements behind their count. A count that the bytes left cannot hold is refused before the first element."""
+    """An array: elements after their count. A count that the remaining bytes cannot hold raises before the first
+    element.
+    """
 
     def __init__(self, element: Construct, length: Length, smallest: int, weight: int) -> None:
         super().__init__()
@@ -291,7 +305,7 @@ class Counted(Construct):
 
 
 class Maybe(Construct):
-    """A struct that may be null."""
+    """A nullable struct."""
 
     def __init__(self, record: Construct, tagged: bool, weight: int) -> None:
         super().__init__()
@@ -307,18 +321,20 @@ class Maybe(Construct):
         return self.record._parsereport(stream, context, path)
 
     def _build(self, obj: Any, stream: BinaryIO, context: Any, path: str) -> Any:
-        absent, there = (b"\x00", b"\x01") if self.tagged else (b"\xff", b"\x01")
-        stream.write(absent if obj is None else there)
+        absent, present = (b"\x00", b"\x01") if self.tagged else (b"\xff", b"\x01")
+        stream.write(absent if obj is None else present)
         if obj is not None:
             self.record._build(obj, stream, context, path)
         return obj
 
 
 class Tagged(Construct):
-    """The tagged section that ends a struct of a flexible version.
+    """The tagged section at the end of a struct in a flexible version.
 
-    Parses to, and is built from, a pair: values of the known fields by name, and the bytes of the unknown by tag.
-    ``known``: tag -> (name, construct).
+    Its value is a pair: values of known fields by name, and bytes of unknown fields by tag.
+
+    Args:
+        known: name and construct of each declared field, by tag.
     """
 
     def __init__(self, known: Mapping[int, tuple[str, Construct]]) -> None:
@@ -348,12 +364,12 @@ class Tagged(Construct):
         values, unknown = obj
         fields: dict[int, bytes] = {}
         if not isinstance(unknown, Mapping):
-            raise EncodeError(f"expected tags and bytes, got {type(unknown).__name__}", path=where(path))
+            raise EncodeError(f"expected bytes by tag, got {type(unknown).__name__}", path=where(path))
         for tag, content in unknown.items():
             if not isinstance(content, (bytes, bytearray, memoryview)):
                 raise EncodeError(f"tag {tag!r}: expected bytes, got {type(content).__name__}", path=where(path))
             if not isinstance(tag, int) or not 0 <= tag <= MAX_VARINT or tag in self.known:
-                raise EncodeError(f"tag {tag!r} is not one of an unknown tagged field", path=where(path))
+                raise EncodeError(f"tag {tag!r} is invalid or belongs to a declared field", path=where(path))
             fields[tag] = bytes(content)
         for tag, (name, form) in self.known.items():
             if name in values:

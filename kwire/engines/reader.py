@@ -1,12 +1,12 @@
-"""Layout -> Python source of a function that reads a message.
+"""Generation of readers: Python source of a function that decodes one version of a message.
 
-What makes it fast: neighbouring fixed fields, the length that follows them and the string or array of integers before
-them are one call of ``struct``. Lengths above 127 and tagged fields that are there are branches. Only the last line
-looks whether the bytes sufficed: packers raise by themselves, and slices that come short leave ``pos`` behind the end.
-Arrays of structs whose elements have equal lengths are read a row at a time (``shapes``).
+Neighbouring fixed fields, the length that follows them and the string or array of integers before them are one call of
+``struct``. Lengths above 127 and tagged fields that are present are branches. Only the last line checks for the end of
+the data: unpackers raise by themselves, and a slice that is too short leaves ``pos`` past the end. Array elements of
+equal lengths are read row by row (``shapes``).
 
-The function is ``(buf, pos) -> (value, end)``. Weighed, it is ``(buf, pos, left) -> (value, end)`` and refuses what
-weighs more than ``left`` (limits.weight_limit).
+The function is ``(buf, pos) -> (value, end)``. With the option ``weighed`` it is ``(buf, pos, left) -> (value, end)``
+and refuses a message that takes more than ``left`` bytes of memory (limits.weight_limit).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kwire.limits import MAX_TEXT
 
 
 def reader_source(title: str, layout: Record, options: ReaderOptions) -> tuple[str, Names]:
-    """The source, and the names that it needs beside those of ``runtime``."""
+    """Return the source, and the names that it needs besides those of ``runtime``."""
     names = Names()
     functions: list[Lines] = []
     head = "def read(buf, pos, left):" if options.weighed else "def read(buf, pos):"
@@ -34,8 +34,10 @@ def reader_source(title: str, layout: Record, options: ReaderOptions) -> tuple[s
 
 
 @dataclass(slots=True)
-class _Lead:
-    """A string, bytes or an array of fixed elements, not read yet: it is read together with what follows."""
+class _PendingBytes:
+    """A string, bytes or array of fixed elements that is not read yet: one call reads it together with the fields
+    after it.
+    """
 
     node: Text | Blob | List
     count: str
@@ -43,16 +45,22 @@ class _Lead:
 
 
 class _ReadFunction:
-    """A function that reads a struct. ``run``: fixed fields not read yet, as struct code and where the value goes."""
+    """A generated function that reads a struct.
+
+    Attributes:
+        lead: variable-length value not read yet.
+        run: fixed fields not read yet, as struct code and target.
+        after: statements to add after the pending fields were read.
+    """
 
     def __init__(self, head: str, names: Names, options: ReaderOptions, functions: list[Lines]) -> None:
         self.out = Lines(head)
         self.names = names
         self.options = options
         self.functions = functions
-        self.lead: _Lead | None = None
+        self.lead: _PendingBytes | None = None
         self.run: list[tuple[str, str]] = []
-        self.after: list[str] = []  # what is left to do with values of the run
+        self.after: list[str] = []  # statements to add after the run was read
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 
@@ -75,7 +83,7 @@ class _ReadFunction:
                 self.record(node, inner, target)
 
     def record(self, record: Record, name: str, target: str = "") -> None:
-        """A struct. ``name``: of the local variable; ``target``: where it goes as well."""
+        """Add statements that read a struct into the variable ``name``, and assign it to ``target`` if given."""
         self.out.add(f"{name} = {f'{target} = ' if target else ''}new({self.names.struct(record.type)})")
         for slot in record.slots:
             self.node(slot.node, f"{name}.{slot.name}")
@@ -105,7 +113,7 @@ class _ReadFunction:
         if isinstance(node, List) and self.options.weighed:
             with self.out.block(f"if {count} > {int(node.compact)}:"):
                 self.weigh(f"({count} - 1)" if node.compact else count, element_weight(node))
-        self.lead = _Lead(node, count, target)
+        self.lead = _PendingBytes(node, count, target)
 
     def long_count(self, count: str, most: int | None = None) -> None:
         with self.out.block(f"if {count} > 127:"):
@@ -116,10 +124,10 @@ class _ReadFunction:
     def weigh(self, count: str, each: int) -> None:
         self.out.add(f"left -= {count} * {each}" if count else f"left -= {each}", "if left < 0:", "    raise Refused")
 
-    # -- what is pending -----------------------------------------------------------------------------------------
+    # -- pending fields -------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Read what is pending."""
+        """Add statements that read the pending fields."""
         if self.lead is not None:
             self.flush_lead(self.lead)
         elif self.run:
@@ -136,22 +144,22 @@ class _ReadFunction:
     def pending(self) -> tuple[str, list[str]]:
         return "".join(code for code, _ in self.run), [target for _, target in self.run]
 
-    def flush_lead(self, lead: _Lead) -> None:
+    def flush_lead(self, lead: _PendingBytes) -> None:
         node, count = lead.node, lead.count
-        there = count if node.compact else f"{count} >= 0"
+        present = count if node.compact else f"{count} >= 0"
         codes, targets = self.pending()
-        behind = calcsize(">" + codes)
+        tail_size = calcsize(">" + codes)
         if isinstance(node, List):
             assert isinstance(node.element, Fixed)
             code, name = CODES[node.element.wire], lead.target
-            first, after = f"*{name}", [f"if not ({there}):", f"    {name} = None"] if node.null else []
+            first, after = f"*{name}", [f"if not ({present}):", f"    {name} = None"] if node.null else []
             if node.element.wire == "uuid":
                 first = self.out.fresh("s")
-                after = [f"{name} = uuids({first}){f' if {there} else None' if node.null else ''}"]
+                after = [f"{name} = uuids({first}){f' if {present} else None' if node.null else ''}"]
         else:
             code, name = "s", self.out.fresh("s")
             value = f"{name}.{self.options.decode}" if isinstance(node, Text) else name
-            first, after = name, [f"{lead.target} = {value}{f' if {there} else None' if node.null else ''}"]
+            first, after = name, [f"{lead.target} = {value}{f' if {present} else None' if node.null else ''}"]
             if not codes:
                 self.slice(node, count, lead.target)
                 return
@@ -164,23 +172,23 @@ class _ReadFunction:
         self.out.add(f"{_listed([first, *targets])} = {table}[{count}](buf, pos)")
         width = calcsize(f">{code}")
         length = f"{count} * {width}" if width > 1 else count
-        fixed = behind - width * int(node.compact)
+        fixed = tail_size - width * int(node.compact)
         move = length if not fixed else f"{length} {'+' if fixed > 0 else '-'} {abs(fixed)}"
         if node.null:
-            move = f"{move} if {count if node.compact else f'{count} > 0'} else {behind}"
+            move = f"{move} if {count if node.compact else f'{count} > 0'} else {tail_size}"
         self.out.add(f"pos += {move}", *after)
 
     def slice(self, node: Text | Blob, count: str, target: str) -> None:
-        """A string or bytes with nothing of fixed width behind."""
-        there = count if node.compact else f"{count} >= 0"
+        """Add statements that read a string or bytes that no fixed field follows."""
+        present = count if node.compact else f"{count} >= 0"
         if not node.null:
-            self.out.add(f"if not {there if node.compact else f'({there})'}:", "    raise Refused")
+            self.out.add(f"if not {present if node.compact else f'({present})'}:", "    raise Refused")
         end = self.out.fresh("e")
         length = f"{count} - 1" if node.compact else count
         if node.null:
-            length = f"({length} if {there} else 0)"
+            length = f"({length} if {present} else 0)"
         value = f"buf[pos:{end}].{self.options.decode}" if isinstance(node, Text) else f"buf[pos:{end}]"
-        self.out.add(f"{end} = pos + {length}", f"{target} = {value}{f' if {there} else None' if node.null else ''}")
+        self.out.add(f"{end} = pos + {length}", f"{target} = {value}{f' if {present} else None' if node.null else ''}")
         self.out.add(f"pos = {end}")
 
     # -- arrays, nulls, tags -------------------------------------------------------------------------------------
@@ -205,15 +213,15 @@ class _ReadFunction:
         self.out.add(f"if {count} * {smallest(node.element)} > len(buf) - pos:", "    raise Refused")
         if self.options.weighed:
             self.weigh(count, element_weight(node))
-        found = self.out.fresh("a")
-        self.out.add(f"{target} = {found} = []")
+        array = self.out.fresh("a")
+        self.out.add(f"{target} = {array} = []")
         if isinstance(node.element, Record) and uniform(node.element):
-            self.rows(node.element, count, found)
+            self.rows(node.element, count, array)
             return
         with self.out.block(f"for _ in range({count}):"):
-            self.element(node.element, found)
+            self.element(node.element, array)
 
-    def element(self, node: Node, found: str) -> None:
+    def element(self, node: Node, array: str) -> None:
         if isinstance(node, Record):
             item = self.out.fresh("o")
             self.record(node, item)
@@ -221,16 +229,16 @@ class _ReadFunction:
             item = self.out.fresh("v")
             self.node(node, item)
         self.flush()
-        self.out.add(f"{found}.append({item})")
+        self.out.add(f"{array}.append({item})")
 
-    def rows(self, record: Record, count: str, found: str) -> None:
-        """Elements that are likely to have equal lengths: after one, as many as are like it are read as rows."""
+    def rows(self, record: Record, count: str, array: str) -> None:
+        """Add statements that read elements of probably equal lengths: one normally, then those like it as rows."""
         tries, shape = self.out.fresh("tries"), self.out.fresh("shape")
         shapes = self.names.hand_in(f"shapes{self.names.struct(record.type)}", Shapes(record, self.options))
         self.out.add(f"{tries} = 3")
         with self.out.block(f"while {count}:"):
             before = self.out.fresh("n")  # counts of this element have higher numbers
-            self.element(record, found)
+            self.element(record, array)
             self.out.add(f"{count} -= 1")
             with self.out.block(f"if {count} > 2 and {tries}:"):
                 key = ", ".join(key_of(record, int(before[1:]))) or "()"
@@ -239,19 +247,19 @@ class _ReadFunction:
                     left = ", left" if self.options.weighed else ""
                     got = self.out.fresh("got")
                     self.out.add(
-                        f"{got}, pos{left} = {shape}(buf, pos, {count}, {found}{left})",
+                        f"{got}, pos{left} = {shape}(buf, pos, {count}, {array}{left})",
                         f"{count} -= {got}",
                         f"if {got} < 4:",
                         f"    {tries} -= 1",
                     )
 
     def maybe(self, node: Maybe, target: str) -> None:
-        there = self.out.fresh("n")
-        self.run.append(("B" if node.tagged else "b", there))
+        marker = self.out.fresh("n")
+        self.run.append(("B" if node.tagged else "b", marker))
         self.flush()
         if node.tagged:
-            self.long_count(there)
-        with self.out.block(f"if {there}{'' if node.tagged else ' >= 0'}:"):
+            self.long_count(marker)
+        with self.out.block(f"if {marker}{'' if node.tagged else ' >= 0'}:"):
             if self.options.weighed:
                 self.weigh("", weight(node.record))
             self.node(node.record, target)
@@ -264,7 +272,7 @@ class _ReadFunction:
         self.run.append(("B", count))
         self.flush()
         known = self.known(record)
-        values = self.out.fresh("found") if record.tagged else "_"
+        values = self.out.fresh("tagged") if record.tagged else "_"
         left = "left" if self.options.weighed else "NO_LIMIT"
         with self.out.block(f"if {count}:"):
             rest = "left" if self.options.weighed else "_"
@@ -279,7 +287,7 @@ class _ReadFunction:
             self.out.add(*self.defaults(name, absent))
 
     def known(self, record: Record) -> str:
-        """The name of the table of known tags, after functions that read them."""
+        """Return an expression for the table of known tags, after adding functions that read them."""
         if not record.tagged:
             return "NO_TAGS"
         struct = self.names.struct(record.type)

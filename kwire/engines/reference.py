@@ -1,7 +1,7 @@
-"""Layout -> ``construct.Struct``: slow and exact, and it knows path and offset of every field.
+"""The reference engine: a Layout as a ``construct.Struct``, slow and exact, with path and offset of every field.
 
-``struct(message, version)`` is a Construct like any other: it can be nested, and ``parse``, ``build`` and
-``parse_stream`` work. It parses to the message class and builds from an object of it, or from a mapping.
+``struct(message, version)`` is an ordinary Construct: it can be nested, and ``parse``, ``build`` and ``parse_stream``
+work. It parses to the message class and builds from an instance of it, or from a mapping.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FIXED = {
 
 
 def to_construct(node: Node) -> Construct:
-    """The construct for one form."""
+    """Return the construct of one form."""
     match node:
         case Fixed(wire):
             return FIXED[wire]
@@ -54,13 +54,13 @@ def to_construct(node: Node) -> Construct:
 
 
 class RecordStruct(Adapter):
-    """A ``construct.Struct`` of the slots, seen as an object of the declared class."""
+    """A ``construct.Struct`` of the fields that parses to an instance of the declared class."""
 
     def __init__(self, record: Record) -> None:
         fields = [slot.name / to_construct(slot.node) for slot in record.slots]
         if record.flexible:
-            known = {slot.tag: (slot.name, to_construct(slot.node)) for slot in record.tagged if slot.tag is not None}
-            fields.append(TAGS / Section(known))
+            forms = {slot.tag: (slot.name, to_construct(slot.node)) for slot in record.tagged if slot.tag is not None}
+            fields.append(TAGS / Section(forms))
         super().__init__(ConstructStruct(*fields))
         self.record = record
 
@@ -71,25 +71,25 @@ class RecordStruct(Adapter):
             values.update(tagged)
             if unknown:
                 values[TAGS] = unknown
-        made: Any = object.__new__(
+        value: Any = object.__new__(
             self.record.type
-        )  # as the compiled engine does, whatever a subclass makes of __init__
+        )  # like the compiled engine: without calling __init__, which a subclass may override
         for name, field in schema_of(self.record.type).fields.items():
-            setattr(made, name, values[name] if name in values else field.initial())
-        made.unknown_tags = values.get(TAGS)
-        return made
+            setattr(value, name, values[name] if name in values else field.initial())
+        value.unknown_tags = values.get(TAGS)
+        return value
 
     def _encode(self, obj: Any, context: Any, path: str) -> Any:
         record = self.record
         if isinstance(obj, Mapping) and not context._params.get("typed"):
             obj = self._from_mapping(obj, path)
         if type(obj) is not record.type:
-            expected, got = record.type.__name__, type(obj).__name__
-            raise EncodeError(f"expected {expected}, got {got}", path=primitives.where(path))
+            expected, actual = record.type.__name__, type(obj).__name__
+            raise EncodeError(f"expected {expected}, got {actual}", path=primitives.where(path))
         for slot in record.absent:
             if getattr(obj, slot.name) != slot.field.initial():
                 raise EncodeError(
-                    "this version cannot carry the field, and it is not at its default",
+                    "this version does not have the field, so it must have its default",
                     path=primitives.where(f"{path} -> {slot.name}"),
                 )
         values = {slot.name: getattr(obj, slot.name) for slot in record.slots}
@@ -110,7 +110,9 @@ class RecordStruct(Adapter):
 
 
 class Section(primitives.Tagged):
-    """The tagged section, without a path of its own: ``topics[0].node_id``, not ``topics[0].unknown_tags.node_id``."""
+    """The tagged section, without a path component of its own: ``topics[0].node_id``, not
+    ``topics[0].unknown_tags.node_id``.
+    """
 
     def _parsereport(self, stream: BinaryIO, context: Any, path: str) -> Any:
         return super()._parsereport(stream, context, path.removesuffix(f" -> {TAGS}"))
@@ -120,7 +122,7 @@ class Section(primitives.Tagged):
 
 
 class MessageStruct(Subconstruct):
-    """The outermost construct of a message: adds its name and version to every error."""
+    """The outermost construct of a message; it adds the message's name and version to every error."""
 
     def __init__(self, message: type, version: int, layout: Record) -> None:
         super().__init__(to_construct(layout))
@@ -146,7 +148,10 @@ _structs: dict[tuple[type, int], MessageStruct] = {}
 
 
 def struct(message: type, version: int) -> MessageStruct:
-    """The construct schema of one message version; kept once made. Raises: SchemaError if there is no such version."""
+    """Return the construct of one message version, from a cache after the first call.
+
+    Raises: SchemaError if there is no such version.
+    """
     layout = resolve(message, version)
     if (message, version) not in _structs:
         _structs[message, version] = MessageStruct(message, version, layout)
@@ -154,9 +159,10 @@ def struct(message: type, version: int) -> MessageStruct:
 
 
 def decode(message: type[M], data: bytes, offset: int, version: int, weight: int) -> tuple[M, int]:
-    """The message that begins at ``offset``, and the offset behind it. Raises: DecodeError.
+    """Decode the message at ``offset``; return it with the offset of the byte after it. Raises: DecodeError.
 
-    ``weight``: what it may weigh (see limits).
+    Args:
+        weight: limit of the memory of the decoded message, in bytes (see ``kwire.limits``).
     """
     stream = io.BytesIO(data)
     stream.seek(offset)
@@ -165,6 +171,6 @@ def decode(message: type[M], data: bytes, offset: int, version: int, weight: int
 
 
 def encode(value: object, version: int) -> bytes:
-    """The bytes of a message in this version; mappings do not stand for structs here. Raises: EncodeError."""
+    """Encode a message in this version; nested structs must be instances, not mappings. Raises: EncodeError."""
     data: bytes = struct(type(value), version).build(value, typed=True)
     return data

@@ -1,7 +1,7 @@
-"""What compiled readers and writers call for: tables of packers, varints, uuids, tagged sections.
+"""Runtime of compiled readers and writers: tables of packers, varints, uuids, tagged sections.
 
-Nothing here keeps books: whatever is wrong raises Refused, or what ``struct`` and Python raise by themselves. The
-tables grow with use up to TABLE_SIZE entries, whatever bytes come.
+Nothing here keeps error context: invalid input raises Refused, or whatever ``struct`` and Python raise. Tables grow
+with use up to TABLE_SIZE entries, whatever the input.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from kwire.engines import varints
 from kwire.limits import MAX_TEXT, MAX_VARINT, TAG_WEIGHT
 from kwire.schema import ZERO_UUID
 
-TABLE_SIZE = 512  # entries of one table; lengths beyond those seen first cost a little more
-WARM = 12  # how often something must come up before a function is generated for it
-FORGET = 10_000  # how often a full table is asked for something else before it begins anew
-MAX_APART = 12  # elements of an array that are handed on one by one
-MAX_PACKED = 65_536  # longest stretch of bytes that is read by one packer of a table
+TABLE_SIZE = 512  # entries of one table; once it is full, new lengths are slower
+WARM = 12  # lookups of a key before a function is generated for it
+FORGET = 10_000  # misses of a full table before it is cleared
+MAX_APART = 12  # largest array whose elements are passed as separate arguments
+MAX_PACKED = 65_536  # bytes that one packer of a table may read
 
 Read = Callable[[bytes, int], Any]
 
 
 class Refused(ValueError):
-    """The bytes or the value are not what this version can hold."""
+    """The exception of compiled readers and writers for invalid data or values; it carries no context."""
 
 
 class Table(dict[Any, Any]):
-    """What is made for a key when it is first asked for, or often enough, and kept: ``most`` entries, whatever comes.
+    """A cache of generated functions, limited to ``most`` entries.
 
-    A full table that was asked for something else FORGET times begins anew: what it keeps is not what comes now.
+    A full table is cleared after FORGET misses, because its entries no longer match the input.
     """
 
     most = TABLE_SIZE
@@ -43,7 +43,7 @@ class Table(dict[Any, Any]):
         self._in_vain = 0
 
     def is_full(self) -> bool:
-        """True if nothing more is to be kept; asked once for a key that is not there."""
+        """True if the table accepts no more entries. Call it once for each missing key: it counts the misses."""
         if len(self) < self.most:
             return False
         self._in_vain += 1
@@ -54,7 +54,7 @@ class Table(dict[Any, Any]):
         return True
 
     def is_warm(self, key: Any) -> bool:
-        """True if this key was asked for often enough to generate something for it."""
+        """True if this key was looked up often enough to generate a function for it."""
         seen = self._seen[key] = self._seen.get(key, 0) + 1
         if len(self._seen) > self.most:
             self._seen.clear()
@@ -62,10 +62,13 @@ class Table(dict[Any, Any]):
 
 
 class Unpackers(Table):
-    """Length as it stands on the wire -> what reads that many elements and the fixed fields behind them.
+    """A table of functions that read an array or string and the fixed fields after it, by the length on the wire.
 
-    ``code``: struct code of an element; ``tail``: codes of the fields behind; ``more``: how much the number on the wire
-    is above the length. A null reads as empty, if ``null``.
+    Attributes:
+        code: struct code of an element.
+        tail: struct codes of the fixed fields.
+        more: difference between the number on the wire and the length: 1 in the compact form.
+        null: True if null may be read; it reads as empty.
     """
 
     def __init__(self, code: str, tail: str, more: int, null: bool) -> None:
@@ -78,24 +81,26 @@ class Unpackers(Table):
             if not self.null:
                 raise Refused
             length = 0
-        found: Read = struct.Struct(f">{repeated(self.code, length)}{self.tail}").unpack_from
+        unpack: Read = struct.Struct(f">{repeated(self.code, length)}{self.tail}").unpack_from
         if not self.is_full() and length <= MAX_PACKED:
-            self[wire] = found
-        return found
+            self[wire] = unpack
+        return unpack
 
 
 def repeated(code: str, length: int) -> str:
-    """The struct format of ``length`` elements; those of several bytes each (``16s``) are one stretch of bytes."""
-    return f"{int(code[:-1]) * length}s" if is_stretched(code) else f"{length}{code}"
+    """Return the struct format of ``length`` elements; elements of several bytes (``16s``) are read as one bytes
+    object.
+    """
+    return f"{int(code[:-1]) * length}s" if is_one_bytes_object(code) else f"{length}{code}"
 
 
-def is_stretched(code: str) -> bool:
-    """True for elements of several bytes each: arrays of them come as one stretch of bytes."""
+def is_one_bytes_object(code: str) -> bool:
+    """True for elements of several bytes, which are read as one bytes object."""
     return len(code) > 1
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _Constant:
     """An argument of ``pack`` that follows from the lengths."""
 
     value: bytes | int
@@ -103,26 +108,29 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """An argument of ``pack`` that the caller gives as it is."""
+    """An argument of ``pack`` that the caller passes as a single value."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Elements:
-    """Arguments of ``pack`` that the caller gives as one list of this length."""
+    """Arguments of ``pack`` that the caller passes as one list of this length."""
 
     length: int
 
 
-_Plan = list[_Known | _Value | _Elements]
+_Plan = list[_Constant | _Value | _Elements]
 
 
 class Packers(Table):
-    """Lengths -> what writes a run of fixed fields with arrays of fixed elements between them.
+    """A table of functions that write a run of fixed fields with arrays of fixed elements between them, by array
+    lengths.
 
-    ``pieces``: struct codes in order; a piece ``*i`` is the compact count of an array and its elements of code ``i``,
-    ``+i`` the same with a count of four bytes. The key is the length of the array, or the tuple of lengths if there are
-    several. What comes out takes the values in order, each array as one list; elements of several bytes (``*16s``) as
-    one stretch of bytes.
+    The key is the length of the array, or a tuple of lengths if there are several. The functions take the values in
+    order, each array as one list; elements of several bytes (``*16s``) as one bytes object.
+
+    Args:
+        pieces: struct codes in order; ``*i`` is a compact count and elements of code ``i``, ``+i`` the same with a
+            count of four bytes.
     """
 
     def __init__(self, *pieces: str) -> None:
@@ -132,63 +140,63 @@ class Packers(Table):
     def __missing__(self, key: int | tuple[int, ...]) -> Callable[..., bytes]:
         pack, plan = self._plan((key,) if isinstance(key, int) else key)
         if self.is_full() or not self.is_warm(key):
-            return _slowly(pack, plan)
-        self[key] = found = _exactly(pack, plan)
-        return found
+            return _generic_packer(pack, plan)
+        self[key] = write = _generated_packer(pack, plan)
+        return write
 
     def _plan(self, lengths: Sequence[int]) -> tuple[Callable[..., bytes], _Plan]:
-        """What packs, and what it is given."""
-        codes, given = ">", _Plan()
+        """Return the pack method, and the plan of its arguments."""
+        codes, plan = ">", _Plan()
         left = iter(lengths)
         for piece in self.pieces:
             if piece[0] not in "*+":
                 codes += piece
-                given += [_Value()] * _values(piece)
+                plan += [_Value()] * _values(piece)
                 continue
             length, code = next(left), piece[1:]
             if piece[0] == "+":
                 codes += "i"
-                given.append(_Known(length))
+                plan.append(_Constant(length))
             else:
                 count = varint(length + 1)
                 codes += f"{len(count)}s"
-                given.append(_Known(count))
+                plan.append(_Constant(count))
             codes += repeated(code, length)
-            given.append(_Value() if is_stretched(code) else _Elements(length))
-        return struct.Struct(codes).pack, given
+            plan.append(_Value() if is_one_bytes_object(code) else _Elements(length))
+        return struct.Struct(codes).pack, plan
 
 
 def _values(codes: str) -> int:
-    """How many values a struct format takes."""
+    """Return the number of values of a struct format."""
     return len(struct.unpack(f">{codes}", bytes(struct.calcsize(f">{codes}"))))
 
 
-def _slowly(pack: Callable[..., bytes], plan: _Plan) -> Callable[..., bytes]:
-    """For lengths that did not come often: nothing is generated."""
+def _generic_packer(pack: Callable[..., bytes], plan: _Plan) -> Callable[..., bytes]:
+    """Return a packer for rare lengths, without generating code."""
 
     def packed(*values: Any) -> bytes:
-        left = iter(values)
-        given: list[Any] = []
+        remaining = iter(values)
+        arguments: list[Any] = []
         for part in plan:
             match part:
-                case _Known(value):
-                    given.append(value)
+                case _Constant(value):
+                    arguments.append(value)
                 case _Value():
-                    given.append(next(left))
+                    arguments.append(next(remaining))
                 case _Elements():
-                    given += next(left)
-        return pack(*given)
+                    arguments += next(remaining)
+        return pack(*arguments)
 
     return packed
 
 
-def _exactly(pack: Callable[..., bytes], plan: _Plan) -> Callable[..., bytes]:
-    """For lengths that come again and again: short arrays are taken apart, which is faster than ``*``."""
+def _generated_packer(pack: Callable[..., bytes], plan: _Plan) -> Callable[..., bytes]:
+    """Generate a packer for frequent lengths. It unpacks short arrays into variables, which is faster than ``*``."""
     arguments: list[str] = []
-    before: list[str] = []  # lines that take arrays apart
+    before: list[str] = []  # lines that unpack arrays
     packed: list[str] = []
     for part in plan:
-        if isinstance(part, _Known):
+        if isinstance(part, _Constant):
             packed.append(repr(part.value))
             continue
         name = f"v{len(arguments)}"
@@ -204,13 +212,18 @@ def _exactly(pack: Callable[..., bytes], plan: _Plan) -> Callable[..., bytes]:
                 packed.append(f"*{name}")
     source = [f"def packed({', '.join(arguments)}):", *before, f" return pack({', '.join(packed)})"]
     space: dict[str, Any] = {"pack": pack}
-    exec("\n".join(source), space)  # noqa: S102 - made of checked numbers
-    found: Callable[..., bytes] = space["packed"]
-    return found
+    exec("\n".join(source), space)  # noqa: S102 - generated from checked numbers
+    packer: Callable[..., bytes] = space["packed"]
+    return packer
 
 
 def uvarint(buf: bytes, pos: int, first: int) -> tuple[int, int]:
-    """The varint whose first byte, above 127, stands before ``pos``; and the offset behind it."""
+    """Decode an unsigned varint of several bytes; return it with the offset after it.
+
+    Args:
+        pos: offset of its second byte.
+        first: its first byte, above 127.
+    """
     value = first & 0x7F
     for shift in (7, 14, 21, 28):
         byte = buf[pos]
@@ -224,20 +237,20 @@ def uvarint(buf: bytes, pos: int, first: int) -> tuple[int, int]:
 
 
 def varint(value: int) -> bytes:
-    """``value`` as an unsigned varint that Kafka reads."""
+    """Return ``value`` as an unsigned varint. Raises: Refused above MAX_VARINT."""
     if value > MAX_VARINT:
         raise Refused
     return varints.uvarint(value)
 
 
-# COUNTS[n]: the compact form of a length or count n, for n below SHORT; varint(n + 1) for those above.
+# COUNTS[n]: the compact form of a length or count n below SHORT; above that, varint(n + 1).
 COUNTS = varints.SHORT[1:]
 SHORT = len(COUNTS)
 FLAGS = {False: 0, True: 1}
 
 
 def text_count(length: int) -> bytes:
-    """The compact length of a string that is longer than SHORT."""
+    """Return the compact length of a string of SHORT or more bytes. Raises: Refused above MAX_TEXT."""
     if length > MAX_TEXT:
         raise Refused
     return varint(length + 1)
@@ -250,36 +263,36 @@ _ZERO = ZERO_UUID.bytes
 
 
 def uuid(data: bytes) -> UUID:
-    """What ``UUID(bytes=data)`` gives, in a third of the time."""
+    """Return ``UUID(bytes=data)``, in a third of the time."""
     if data == _ZERO:
         return ZERO_UUID
-    made = _new(UUID)
-    _set_int(made, int.from_bytes(data, "big"))
-    _set_is_safe(made, SafeUUID.unknown)
-    return made
+    value = _new(UUID)
+    _set_int(value, int.from_bytes(data, "big"))
+    _set_is_safe(value, SafeUUID.unknown)
+    return value
 
 
 def uuids(data: bytes) -> list[UUID]:
-    """Uuids that stand one behind the other."""
+    """Return the uuids in ``data``, 16 bytes each."""
     return [uuid(data[at : at + 16]) for at in range(0, len(data), 16)]
 
 
 def uuid_bytes(value: UUID) -> bytes:
-    """The 16 bytes of a uuid."""
+    """Return the 16 bytes of a uuid. Raises: Refused if it is not a UUID."""
     if not isinstance(value, UUID):
         raise Refused
     return value.bytes
 
 
 def blob(value: Any) -> bytes:
-    """What may stand for bytes, as bytes."""
+    """Return a bytes-like object as bytes. Raises: Refused for anything else."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     raise Refused
 
 
 def array(value: Any) -> Sequence[Any]:
-    """What may stand for a list."""
+    """Return a list or tuple unchanged. Raises: Refused for anything else."""
     if isinstance(value, (list, tuple)):
         return value
     raise Refused
@@ -288,10 +301,14 @@ def array(value: Any) -> Sequence[Any]:
 def read_tags(
     buf: bytes, pos: int, count: int, known: Mapping[int, Callable[[bytes, int, int], tuple[Any, int, int]]], left: int
 ) -> tuple[dict[int, Any], dict[int, bytes] | None, int, int]:
-    """A tagged section whose count is not zero: values of known tags, bytes of unknown ones, the offset behind it, and
-    what is left to be weighed.
+    """Decode a tagged section that is not empty.
 
-    ``count``: first byte of the count; ``known``: tag -> (buf, pos, left) -> (value, pos, left).
+    Returns values by known tag, bytes by unknown tag, the offset after the section, and the remaining memory limit.
+
+    Args:
+        count: first byte of the count.
+        known: functions that decode known tags: ``(buf, pos, left) -> (value, pos, left)``.
+        left: remaining memory limit in bytes.
     """
     if count > 127:
         count, pos = uvarint(buf, pos, count)
@@ -323,7 +340,13 @@ def read_tags(
 
 
 def write_tags(known: Mapping[int, bytes], unknown: Any, every_known: Collection[int]) -> bytes:
-    """A tagged section. ``known``: those fields that are not at their default; ``every_known``: all known tags."""
+    """Encode a tagged section.
+
+    Args:
+        known: encoded fields that are not at their default, by tag.
+        unknown: bytes of undeclared fields by tag, or None.
+        every_known: tags of all declared fields.
+    """
     fields = dict(known)
     for tag, content in unknown.items() if isinstance(unknown, Mapping) else _none_of(unknown):
         if not isinstance(tag, int) or not 0 <= tag <= MAX_VARINT or tag in every_known:

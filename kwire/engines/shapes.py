@@ -1,9 +1,9 @@
-"""Rows: arrays of structs whose elements have the same lengths, read by one ``struct.iter_unpack``.
+"""Rows: array elements with equal lengths, read by one ``struct.iter_unpack``.
 
-Elements of one Kafka array are mostly alike: as many replicas each, ids of one length, no tagged fields. When an
-element was read in the usual way, its lengths are the key to a loop for elements like it, which checks the lengths of
-every row and stops at the first that differs. A loop is generated when its key came up WARM times, and MAX_SHAPES of
-them are kept, so that no input can make us generate code without end.
+Elements of a Kafka array usually have the same shape: the same number of replicas, ids of one length, no tagged fields.
+After an element was read normally, its lengths are the key of a loop for elements of the same shape; the loop checks
+the lengths of every row and stops at the first that differs. A loop is generated when its key was looked up WARM times,
+and at most MAX_SHAPES are cached, so input cannot make the engine generate code without limit.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from kwire.layout import Blob, Fixed, List, Node, Record, Text, element_weight
 MAX_SHAPES = 16
 MAX_ROW = 1024  # bytes
 MAX_FIELDS = 64  # values of a row: each is a local variable
-MAX_COUNT = 0x3FFF  # length of a string or array as it stands on the wire: what a varint of two bytes can be
+MAX_COUNT = 0x3FFF  # largest length or count on the wire: a varint of two bytes
 
 Rows = Callable[..., Any]
 
 
 def uniform(record: Record) -> bool:
-    """True if elements of this form can be rows: nothing in it but values, strings, bytes and arrays of values."""
+    """True if elements of this form can be rows: they contain only fixed values, strings, bytes and arrays of fixed
+    values.
+    """
     return all(_uniform(slot.node) for slot in record.slots)
 
 
@@ -41,7 +43,7 @@ def _uniform(node: Node) -> bool:
 
 
 def key_of(record: Record, before: int) -> list[str]:
-    """Names of the counts of an element, if those before it went up to ``n<before>``."""
+    """Return the variable names of the counts of an element. ``before``: number of the last count before it."""
     return [f"n{before + number}" for number in range(1, _counts(record) + 1)]
 
 
@@ -56,7 +58,7 @@ def _counts(node: Node) -> int:
 
 
 class Shapes(Table):
-    """Counts of an element, as they stand on the wire -> the loop for elements like it, or None."""
+    """A table of loops by the counts of an element as on the wire; None if no loop can be generated."""
 
     most = MAX_SHAPES
 
@@ -68,8 +70,8 @@ class Shapes(Table):
     def __missing__(self, key: Any) -> Rows | None:
         if self.is_full() or not self.is_warm(key):
             return None
-        self[key] = found = self._make((key,) if isinstance(key, int) else key)
-        return found
+        self[key] = rows = self._make((key,) if isinstance(key, int) else key)
+        return rows
 
     def _make(self, counts: tuple[int, ...]) -> Rows | None:
         if max(counts, default=0) > MAX_COUNT:
@@ -78,12 +80,12 @@ class Shapes(Table):
         row.record(self.record, "o")
         if calcsize(row.format) > MAX_ROW or len(row.targets) > MAX_FIELDS:
             return None
-        found: Rows = run(row.source(), row.names)["rows"]
-        return found
+        rows: Rows = run(row.source(), row.names)["rows"]
+        return rows
 
 
 class _Row:
-    """The loop for one shape."""
+    """The generated loop for one shape."""
 
     def __init__(self, counts: tuple[int, ...], options: ReaderOptions) -> None:
         self.counts: Iterator[int] = iter(counts)
@@ -97,25 +99,25 @@ class _Row:
 
     def source(self) -> str:
         left = ", left" if self.options.weighed else ""
-        out = Lines(f"def rows(buf, pos, count, found{left}):")
+        out = Lines(f"def rows(buf, pos, count, elements{left}):")
         size = calcsize(self.format)
         rows = self.names.define("iter_rows", f'Struct("{self.format}").iter_unpack')
         out.add(f"count = min(count, (len(buf) - pos) // {size})")
         if self.options.weighed:
             out.add(f"if count * {self.weight} > left:", f"    return 0, pos{left}")
-        out.add("before = len(found)")
+        out.add("before = len(elements)")
         with out.block(f"for {', '.join(self.targets)}, in {rows}(memoryview(buf)[pos : pos + count * {size}]):"):
             if self.checks:
                 out.add(f"if {' or '.join(self.checks)}:", "    break")
-            out.add(*self.body, "found.append(o)")
-        out.add("got = len(found) - before")
+            out.add(*self.body, "elements.append(o)")
+        out.add("got = len(elements) - before")
         if self.options.weighed:
             out.add(f"left -= got * {self.weight}")
         out.add(f"return got, pos + got * {size}{left}")
         return source("rows", self.names, [out])
 
     def field(self, code: str, prefix: str) -> str:
-        """The name of one more value of the row."""
+        """Add a value to the row; return its variable name."""
         name = f"{prefix}{len(self.targets)}"
         self.format += code
         self.targets.append(name)
@@ -145,7 +147,7 @@ class _Row:
                 self.body.append(f"{target} = {self.counted(node)}")
 
     def counted(self, node: Node) -> str:
-        """An expression for a string, bytes or an array of which the length is known."""
+        """Return an expression for a string, bytes or an array whose length is fixed by the shape."""
         assert isinstance(node, (Text, Blob, List))
         count = next(self.counts)
         code, written = "B" if node.compact else "h" if isinstance(node, Text) else "i", count

@@ -1,10 +1,10 @@
-"""Layout -> Python source of a function that writes a message.
+"""Generation of writers: Python source of a function that encodes one version of a message.
 
-What makes it fast: parts are collected and joined once; neighbouring fixed fields, and arrays of fixed elements between
-them, are one ``pack``; short lengths come out of a table.
+Parts are collected and joined once; neighbouring fixed fields, and arrays of fixed elements between them, are one
+``pack``; short lengths come from a table.
 
-The function is ``(value) -> bytes``. It looks at the class of every struct and container, as text would pass for an
-array of strings and one struct for another; all else is left to what ``struct`` and Python refuse. With the option
+The function is ``(value) -> bytes``. It checks the class of every struct and container, because text would pass for an
+array of strings and one struct for another; for all else it relies on errors of ``struct`` and Python. With the option
 ``sliced`` it is a generator that returns these bytes.
 """
 
@@ -24,7 +24,7 @@ MINUS_ONE = r'b"\xff\xff\xff\xff"'
 
 
 def writer_source(title: str, layout: Record, options: WriterOptions) -> tuple[str, Names]:
-    """The source, and the names that it needs beside those of ``runtime``."""
+    """Return the source, and the names that it needs besides those of ``runtime``."""
     names = Names()
     functions: list[Lines] = []
     body = _WriteFunction("def write(o, size):" if options.sliced else "def write(o):", names, options, functions)
@@ -36,9 +36,13 @@ def writer_source(title: str, layout: Record, options: WriterOptions) -> tuple[s
 
 
 class _WriteFunction:
-    """A function that writes a struct.
+    """A generated function that writes a struct.
 
-    ``run``: pieces for Packers and their arguments. ``parts``: expressions that are not joined yet.
+    Attributes:
+        run: pieces for Packers, with their arguments.
+        lengths: array lengths of the run.
+        parts: expressions that are not joined yet.
+        looped: True once the generated function has a list ``out``.
     """
 
     def __init__(self, head: str, names: Names, options: WriterOptions, functions: list[Lines]) -> None:
@@ -49,19 +53,19 @@ class _WriteFunction:
         self.run: list[tuple[str, str]] = []
         self.lengths: list[str] = []
         self.parts: list[str] = []
-        self.looped = False  # a list ``out`` is there
+        self.looped = False
 
-    # -- what is pending -----------------------------------------------------------------------------------------
+    # -- pending parts --------------------------------------------------------------------------------------------
 
     def end_run(self) -> None:
-        """The pending run as one part."""
+        """Make the pending run one part."""
         if not self.run:
             return
         self.parts.append(self.packed(self.run))
         self.run, self.lengths = [], []
 
     def packed(self, run: list[tuple[str, str]]) -> str:
-        """A run as an expression."""
+        """Return an expression for a run."""
         pieces = [piece for piece, _ in run]
         values = ", ".join(value for _, value in run if value)
         if self.lengths:
@@ -71,8 +75,8 @@ class _WriteFunction:
         name = self.names.define(f"pack_{codes}", f'Struct(">{codes}").pack')
         return f"{name}({values})"
 
-    def put_out(self) -> None:
-        """All parts so far onto the list."""
+    def flush_parts(self) -> None:
+        """Add statements that append all pending parts to the list ``out``."""
         self.end_run()
         if not self.looped:
             self.out.add(f"out = [{', '.join(self.parts)}]")
@@ -89,7 +93,7 @@ class _WriteFunction:
             whole = self.parts[0] if len(self.parts) == 1 else f"{EMPTY}.join(({', '.join(self.parts)}))"
             self.out.add(f"return {whole if self.parts else EMPTY}")
             return
-        self.put_out()
+        self.flush_parts()
         self.out.add(f"return {EMPTY}.join(out)")
 
     # -- nodes ---------------------------------------------------------------------------------------------------
@@ -118,7 +122,7 @@ class _WriteFunction:
                 self.record(node, inner)
 
     def record(self, record: Record, name: str, *, outermost: bool = False) -> None:
-        if not outermost:  # the caller has looked at the class of a message to find this function
+        if not outermost:  # the class of the message was checked by the caller, which looked up this function by it
             self.out.add(f"if {name}.__class__ is not {self.names.struct(record.type)}:", "    raise Refused")
         for slot in record.absent:
             self.out.add(f"if {self.differs(slot.field, f'{name}.{slot.name}')}:", "    raise Refused")
@@ -130,7 +134,7 @@ class _WriteFunction:
             self.tags(record, name)
 
     def differs(self, field: Field, value: str) -> str:
-        """Whether a value is not its default, as an expression."""
+        """Return an expression that is true if a value is not its default."""
         if not field.is_fresh:
             initial = field.initial()
             return f"{value} is not None" if initial is None else f"{value} != {self.names.value(initial)}"
@@ -170,7 +174,7 @@ class _WriteFunction:
         self.out.add(f"if {name}.__class__ is not {cls}:", f"    {name} = {convert}({name})")
 
     def count(self, node: Text | Blob | List, length: str) -> str:
-        """The length as it is written: bytes in the compact form, else a number for the run."""
+        """Return an expression for the length: bytes in the compact form, else a number for the run."""
         if not node.compact:
             return length
         if isinstance(node, Text) and not self.options.careful:
@@ -213,7 +217,7 @@ class _WriteFunction:
         name = self.out.fresh("a")
         self.out.add(f"{name} = {value}")
         if node.null:
-            self.put_out()
+            self.flush_parts()
             with self.out.block(f"if {name} is None:"):
                 self.out.add(f"out.append({ZERO if node.compact else MINUS_ONE})")
             with self.out.block("else:"):
@@ -225,7 +229,7 @@ class _WriteFunction:
         self.exact("list", "array", name)
         if isinstance(node.element, Fixed):
             self.fixed_array(List(node.element, node.compact, False), name)
-            self.put_out()
+            self.flush_parts()
             return
         count = self.out.fresh("n")
         self.out.add(f"{count} = len({name})")
@@ -239,48 +243,48 @@ class _WriteFunction:
         else:
             self.end_run()
             self.parts.append(f"COUNTS[{count}] if {count} < SHORT else varint({count} + 1)")
-        self.put_out()
+        self.flush_parts()
         item = self.out.fresh("o")
         with self.out.block(f"for {item} in {name}:"):
             if isinstance(node.element, Record):
                 self.record(node.element, item)
             else:
                 self.node(node.element, item)
-            self.put_out()
+            self.flush_parts()
             if self.options.sliced:
                 self.out.add("left -= 1", "if left < 1:", "    yield", "    left = size")
 
     def maybe(self, node: Maybe, value: str) -> None:
         name = self.out.fresh("o")
         self.out.add(f"{name} = {value}")
-        self.put_out()
+        self.flush_parts()
         with self.out.block(f"if {name} is None:"):
             self.out.add(f"out.append({ZERO if node.tagged else MINUS_ONE_BYTE})")
         with self.out.block("else:"):
             self.run.append(("B", "1"))
             self.record(node.record, name)
-            self.put_out()
+            self.flush_parts()
 
     def tags(self, record: Record, name: str) -> None:
         differ = [f"{name}.unknown_tags", *(self.differs(slot.field, f"{name}.{slot.name}") for slot in record.tagged)]
-        there = " or ".join(differ)
+        any_tags = " or ".join(differ)
         unknown = f"write_tags(NO_TAGS, {name}.unknown_tags, NO_TAGS)"
         write = f"{self.tag_writer(record)}({name})" if record.tagged else unknown
         if self.looped and self.run and not self.parts:  # the empty section as one more byte of the run
             run, lengths = list(self.run), list(self.lengths)
-            with self.out.block(f"if {there}:"):
+            with self.out.block(f"if {any_tags}:"):
                 self.end_run()
                 self.parts.append(write)
-                self.put_out()
+                self.flush_parts()
             with self.out.block("else:"):
                 self.run, self.lengths = [*run, ("x", "")], lengths
-                self.put_out()
+                self.flush_parts()
         else:
             self.end_run()
-            self.parts.append(f"{write} if {there} else {ZERO}")
+            self.parts.append(f"{write} if {any_tags} else {ZERO}")
 
     def tag_writer(self, record: Record) -> str:
-        """The name of the function that writes the tagged section of a struct with known tags."""
+        """Add the function that writes the tagged section of a struct with known tags; return its name."""
         struct = self.names.struct(record.type)
         name = f"write_tags_of{struct}"
         if any(lines.lines[0] == f"def {name}(o):" for lines in self.functions):
@@ -307,7 +311,7 @@ def _word(pieces: list[str]) -> str:
 
 
 def _merged(pieces: list[str]) -> list[str]:
-    """Neighbouring plain pieces as one."""
+    """Return the pieces with neighbouring plain pieces joined."""
     merged: list[str] = []
     for piece in pieces:
         if merged and piece[0] not in "*+" and merged[-1][0] not in "*+":

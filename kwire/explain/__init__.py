@@ -1,13 +1,12 @@
-"""A frame, field by field: which bytes they are, what they are called, how they are written, and what they say.
+"""Explanation of a frame, field by field: bytes, name, wire type, value and meaning of each.
 
-An Explanation is a tree of Pieces. Its leaves stand in the order of the frame and cover each of its bytes once:
-headers, counts, markers and tagged sections included, and at the end what stands behind the message, or could not be
-read.
+An Explanation is a tree of Pieces. Its leaves are in the order of the frame and cover each byte once, including
+headers, counts, markers, tagged sections, and at the end trailing or undecodable bytes.
 
->>> found = explain_request(bytes.fromhex("0012000000000007ffff"))
->>> found.name
+>>> explanation = explain_request(bytes.fromhex("0012000000000007ffff"))
+>>> explanation.name
 'ApiVersionsRequest v0'
->>> [(leaf.offset, leaf.path, leaf.value, leaf.note) for leaf in found.leaves()][0]
+>>> [(leaf.offset, leaf.path, leaf.value, leaf.note) for leaf in explanation.leaves()][0]
 (0, 'header.request_api_key', 18, 'ApiVersions')
 """
 
@@ -27,32 +26,36 @@ HEADER = "header"  # path of the struct that holds the header
 
 
 def explain_request(frame: bytes) -> Explanation:
-    """The pieces of a request frame, which comes without its length prefix. Never raises for what the bytes are."""
-    telling = _Telling(frame, "request")
+    """Explain a request frame, without its length prefix. Invalid bytes never raise; they are part of the result."""
+    walk = _FrameWalk(frame, "request")
     try:
-        telling.request()
+        walk.request()
     except DecodeError as error:
-        return telling.given_up(error)
-    return telling.done()
+        return walk.give_up(error)
+    return walk.done()
 
 
 def explain_response(frame: bytes, api_key: int, api_version: int) -> Explanation:
-    """The pieces of a response frame to a request of this API and version. Never raises for what the bytes are."""
-    telling = _Telling(frame, "response")
+    """Explain a response frame, without its length prefix, to a request of this API and version. Invalid bytes never
+    raise.
+    """
+    walk = _FrameWalk(frame, "response")
     try:
-        telling.response(api_key, api_version)
+        walk.response(api_key, api_version)
     except DecodeError as error:
-        return telling.given_up(error)
-    return telling.done()
+        return walk.give_up(error)
+    return walk.done()
 
 
 def explain_blob(blob: type, data: bytes) -> Explanation:
-    """The pieces of a message behind the int16 of its version. Never raises for what the bytes are."""
+    """Explain a message stored after the int16 of its version. Invalid bytes never raise; they are part of the
+    result.
+    """
     return explain_stored(blob, data, 0, "", {})
 
 
-class _Telling:
-    """The way through one frame. ``name``: what is known so far of what it is."""
+class _FrameWalk:
+    """The traversal of one frame. ``name``: what the frame is, as far as decoded."""
 
     def __init__(self, frame: bytes, name: str) -> None:
         self.frame = frame
@@ -99,5 +102,5 @@ class _Telling:
     def done(self) -> Explanation:
         return Explanation(self.name, self.frame, self.walk.tree.done())
 
-    def given_up(self, error: DecodeError) -> Explanation:
+    def give_up(self, error: DecodeError) -> Explanation:
         return Explanation(self.name, self.frame, self.walk.tree.give_up(error, len(self.frame)), error)

@@ -1,4 +1,4 @@
-"""What numbers of a message stand for: the names and times that a reader would look up otherwise."""
+"""Meanings of numbers in messages: names and times that a reader would otherwise look up."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kwire.messages import MODULES
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LAST_TIME = 253_402_300_799_999  # ms: the end of the year 9999
-TIMES = frozenset({"log_append_time_ms", "transaction_start_time_ms"})  # besides all that are called timestamp
+TIMES = frozenset({"log_append_time_ms", "transaction_start_time_ms"})  # in addition to fields named timestamp
 
-# Field -> numbers that have a name of their own.
+# Names of special values, by field.
 NAMES: Mapping[str, Mapping[int, str]] = {
-    "ProduceRequest.acks": {-1: "all", 0: "none, no answer", 1: "leader"},
+    "ProduceRequest.acks": {-1: "all", 0: "none, no response", 1: "leader"},
     "FetchRequest.isolation_level": {0: "read_uncommitted", 1: "read_committed"},
     "ListOffsetsRequest.isolation_level": {0: "read_uncommitted", 1: "read_committed"},
     "FindCoordinatorRequest.key_type": {0: "group", 1: "transaction", 2: "share"},
@@ -30,7 +30,9 @@ NAMES: Mapping[str, Mapping[int, str]] = {
 
 
 def meaning(struct: str, field: str, wire: str, value: Any) -> str:
-    """What the value of a field stands for, or nothing. ``struct``: qualified name of the class that has the field."""
+    """Return the meaning of a field's value, or an empty string. ``struct``: qualified name of the class with the
+    field.
+    """
     if not isinstance(value, int) or isinstance(value, bool):
         return ""
     if names := NAMES.get(f"{struct}.{field}"):
@@ -49,24 +51,24 @@ def _is_time(field: str, wire: str) -> bool:
 
 
 def error_name(code: int) -> str:
-    """Kafka's name of an error code; empty for one that it does not have."""
+    """Return Kafka's name of an error code, or an empty string."""
     return ErrorCode(code).name if code in tuple(ErrorCode) else ""
 
 
 def api_name(key: int) -> str:
-    """Kafka's name of an API, without loading it; empty for one that is not declared."""
+    """Return Kafka's name of an API without importing its module, or an empty string."""
     return "".join(word.capitalize() for word in MODULES.get(key, "").split("_"))
 
 
 def time_text(ms: int) -> str:
-    """Milliseconds since 1970 as a time in UTC; empty for what is before, or beyond the year 9999."""
+    """Return milliseconds since 1970 as a time in UTC; an empty string before 1970 and after the year 9999."""
     if not 0 <= ms <= LAST_TIME:
         return ""
     return (EPOCH + timedelta(milliseconds=ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def duration(ms: int) -> str:
-    """A length of time from a second on, in the unit that is read most easily: ``45 s``, ``5 min``."""
+    """Return a duration of at least a second in the most readable unit: ``45 s``, ``5 min``."""
     for size, unit in ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")):
         if ms >= size and ms < 2**31 - 1:
             return f"{ms / size:.4g} {unit}"

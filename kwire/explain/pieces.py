@@ -1,6 +1,6 @@
-"""What an explanation is made of: a tree of pieces, whose leaves are the bytes of a frame in order.
+"""The parts of an explanation: a tree of pieces, whose leaves are the bytes of a frame in order.
 
-``Grower`` makes the tree while a frame is read, also of one that cannot be read to its end.
+``TreeBuilder`` builds the tree while a frame is decoded, even if decoding fails.
 """
 
 from __future__ import annotations
@@ -12,25 +12,27 @@ from typing import Any
 from kwire.errors import DecodeError
 
 COUNT, LENGTH, TAG, SIZE, PRESENCE = "(count)", "(length)", "(tag)", "(size)", "(presence)"
-BOOKS = frozenset({COUNT, LENGTH, TAG, SIZE, PRESENCE})  # names of leaves that stand before what they are about
+BOOKKEEPING = frozenset({COUNT, LENGTH, TAG, SIZE, PRESENCE})  # names of leaves that precede the bytes they describe
 STRUCT = "struct"
 TAG_TYPE = "tag"  # type of a tagged field, around its value
 TAGGED_FIELDS = "_tagged_fields"  # name of a tagged section
-TRAILING = "trailing"  # name of what stands behind a message
-UNREAD = "unread"  # type of bytes that cannot be read
+TRAILING = "trailing"  # name of the bytes after a message
+UNREAD = "unread"  # type of bytes that cannot be decoded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A stretch of a frame: a leaf, or a node with ``pieces`` that follow each other and fill it.
+    """A range of bytes of a frame: a leaf, or a node with adjacent ``pieces`` that fill it.
 
-    ``path``: as in error messages, ``protocols[0].metadata``; what a field holds inside goes on from there.
-    ``type``: Kafka's word for the form; STRUCT, TAG_TYPE, UNREAD, or that of a part of a record batch.
-    ``value``: in the JSON form; a count for an array, a tag for a tagged field, 1 for a struct that may be null and is
-    there, None for null and for what has no value.
-    ``note``: what the value stands for, such as the name of an error code; empty if it says all itself.
-    ``head``: bytes of length at the start of a leaf. ``error``: why an UNREAD piece could not be read.
-    ``unpacked``: what the bytes of this leaf hold compressed; offsets in there count in what they become.
+    Attributes:
+        path: as in error messages, ``protocols[0].metadata``; messages inside a field continue its path.
+        type: Kafka's name of the wire type; STRUCT, TAG_TYPE, UNREAD, or a part of a record batch.
+        value: in the JSON form; the count of an array, the tag of a tagged field, 1 for a nullable struct that is
+            present; None for null and for pieces without a value.
+        note: the meaning of the value, such as the name of an error code; empty if there is none.
+        head: size in bytes of the length at the start of a leaf.
+        error: why the bytes of an UNREAD piece could not be decoded.
+        unpacked: the decompressed content of this leaf; its offsets count from the start of the decompressed data.
     """
 
     offset: int
@@ -46,37 +48,39 @@ class Piece:
 
     @property
     def end(self) -> int:
-        """Where the next piece begins."""
+        """Offset of the byte after the piece."""
         return self.offset + self.length
 
     @property
     def name(self) -> str:
-        """The last step of the path: ``metadata``, ``topics[0]``, or one of BOOKS."""
+        """The last component of the path, such as ``metadata`` or ``topics[0]``, or one of BOOKKEEPING."""
         return self.path.rpartition(".")[2]
 
     @property
     def own(self) -> int:
-        """How many bytes at its start are no matter of a field below: all of a leaf, the count or length of a node."""
+        """Number of bytes at the start that belong to no field below: all of a leaf, the count or length of a node."""
         if not self.pieces:
             return self.length
         own = 0
         for piece in self.pieces:
-            if piece.name not in BOOKS:
+            if piece.name not in BOOKKEEPING:
                 break
             own += piece.length
         return own
 
     @property
     def fields(self) -> tuple[Piece, ...]:
-        """The pieces that are not in ``own``."""
-        return tuple(piece for piece in self.pieces if piece.name not in BOOKS)
+        """The pieces that are not part of ``own``."""
+        return tuple(piece for piece in self.pieces if piece.name not in BOOKKEEPING)
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """All pieces of some bytes: of a frame, or of what a compressed piece becomes.
+    """All pieces of a frame, or of the decompressed content of a piece.
 
-    ``name``: of the message and its version. ``error``: why the last leaf could not be read.
+    Attributes:
+        name: name and version of the message.
+        error: why the last leaf could not be decoded; None if everything was.
     """
 
     name: str
@@ -85,21 +89,21 @@ class Explanation:
     error: DecodeError | None = None
 
     def leaves(self) -> Iterator[Piece]:
-        """The pieces without others in them: they cover each byte of the frame once, in order."""
+        """Yield the pieces without other pieces in them; they cover each byte of the frame once, in order."""
         return (piece for _, piece in self.walk() if not piece.pieces)
 
     def walk(self) -> Iterator[tuple[int, Piece]]:
-        """Every piece with its depth, a node before what is in it. What is unpacked is not part of it."""
-        waiting = [(0, piece) for piece in reversed(self.pieces)]
-        while waiting:
-            depth, piece = waiting.pop()
+        """Yield every piece with its depth, a node before its pieces; decompressed content is not included."""
+        pending = [(0, piece) for piece in reversed(self.pieces)]
+        while pending:
+            depth, piece = pending.pop()
             yield depth, piece
-            waiting += [(depth + 1, inner) for inner in reversed(piece.pieces)]
+            pending += [(depth + 1, inner) for inner in reversed(piece.pieces)]
 
 
 @dataclass(slots=True)
 class _Node:
-    """A node that is still growing. ``start``: in the data at hand."""
+    """A node that is not closed yet. ``start``: its offset in the data."""
 
     start: int
     path: str
@@ -109,10 +113,14 @@ class _Node:
     pieces: list[Piece]
 
 
-class Grower:
-    """Grows the pieces of data that begins at ``base`` of a frame, from ``start`` of the data on.
+class TreeBuilder:
+    """Builder of the tree of pieces.
 
-    ``prefix`` stands before each path; ``path`` is that of the whole.
+    Attributes:
+        base: offset of the data in the frame.
+        start: offset in the data where the tree begins.
+        prefix: prefix of every path.
+        path: path of the root.
     """
 
     def __init__(self, base: int = 0, prefix: str = "", *, start: int = 0, path: str | None = None) -> None:
@@ -121,7 +129,7 @@ class Grower:
         self._open = [_Node(start, prefix.removesuffix(".") if path is None else path, "", None, "", [])]
 
     def leaf(self, start: int, end: int, path: str, type_: str, value: Any = None, **more: Any) -> None:
-        """A leaf from ``start`` to ``end`` of the data; ``more``: other fields of a Piece."""
+        """Add a leaf for bytes ``start`` to ``end`` of the data. ``more``: further attributes of the Piece."""
         self._open[-1].pieces.append(
             Piece(
                 offset=self.base + start, length=end - start, path=self.prefix + path, type=type_, value=value, **more
@@ -129,11 +137,11 @@ class Grower:
         )
 
     def open(self, start: int, path: str, type_: str, value: Any = None, note: str = "") -> None:
-        """A node begins: what comes is in it until it is closed."""
+        """Begin a node; following pieces are added to it until it is closed."""
         self._open.append(_Node(start, self.prefix + path, type_, value, note, []))
 
     def close(self, end: int, note: str | None = None) -> None:
-        """The node that was opened last ends."""
+        """End the node that was opened last."""
         node = self._open.pop()
         self._open[-1].pieces.append(
             Piece(
@@ -148,24 +156,24 @@ class Grower:
         )
 
     def add(self, pieces: tuple[Piece, ...]) -> None:
-        """Pieces that are done, with offsets of the frame."""
+        """Add complete pieces, with offsets of the frame."""
         self._open[-1].pieces.extend(pieces)
 
     def done(self) -> tuple[Piece, ...]:
-        """The pieces, when everything that was opened is closed."""
+        """Return the pieces. All nodes must be closed."""
         (root,) = self._open
         return tuple(root.pieces)
 
     def give_up(self, error: DecodeError, end: int) -> tuple[Piece, ...]:
-        """The pieces up to what ``error`` is about, and one more: all bytes from there to ``end`` of the data.
+        """Return the pieces before the position of ``error``, and an UNREAD piece for all bytes from there to ``end``.
 
-        It stands in the node that was growing, and has its path if the error has none; what was told beyond the place
-        of the error is taken back.
+        The UNREAD piece is in the innermost open node and has its path if the error has none; pieces after the position
+        of the error are dropped.
         """
         for node in self._open:
             node.pieces = _before(node.pieces, self.base + error.offset)
         while len(self._open) > 1 and not self._open[-1].pieces:
-            self._open.pop()  # nothing of it could be read
+            self._open.pop()  # no part of it could be decoded
         start = next((node.pieces[-1].end for node in reversed(self._open) if node.pieces), None)
         if start is None:
             start = self.base + self._open[0].start
@@ -179,7 +187,7 @@ class Grower:
 
 
 def _before(pieces: list[Piece], end: int) -> list[Piece]:
-    """The pieces that end at ``end`` or before; of a node that ends later those inside it, and not the node."""
+    """Return the pieces that end at ``end`` or before; of a node that ends later, only such pieces inside it."""
     kept = [piece for piece in pieces if piece.end <= end]
     if len(kept) < len(pieces):
         kept += _before(list(pieces[len(kept)].pieces), end)

@@ -1,8 +1,8 @@
-"""What a field of records holds: batches of magic 2 with their records, and the messages of magic 0 and 1 before them.
+"""Explanation of records fields: batches of magic 2 with their records, and messages of magic 0 and 1.
 
-What is compressed stands in an Explanation of its own, since those bytes are not bytes of the frame; how much is
-unpacked is limited. Damage in one batch does not hide the next. Source: DefaultRecordBatch, DefaultRecord and
-LegacyRecord in org.apache.kafka.common.record.
+Decompressed data has an Explanation of its own, because it is not part of the frame; its size is limited. An invalid
+batch does not hide the next one. Source: DefaultRecordBatch, DefaultRecord and LegacyRecord in
+org.apache.kafka.common.record.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from google_crc32c import value as crc32c
 
 from kwire.errors import DecodeError, LimitError, Truncated
 from kwire.explain.meanings import time_text
-from kwire.explain.pieces import COUNT, LENGTH, Explanation, Grower, Piece
+from kwire.explain.pieces import COUNT, LENGTH, Explanation, Piece, TreeBuilder
 from kwire.records.compression import NAMES, decompress
 from kwire.records.control import ControlType
 
-UNPACKED_BYTES = 16 * 1024 * 1024  # of one frame, all its batches together
-UNPACKED_LEAVES = 50_000  # told of what is unpacked in one frame
-PREFIX = 12  # offset and length: what stands before the part that the length counts
+UNPACKED_BYTES = 16 * 1024 * 1024  # decompressed bytes per frame, all batches together
+UNPACKED_LEAVES = 50_000  # leaves shown of decompressed data per frame
+PREFIX = 12  # offset and length, which the length does not count
 MAGIC_AT = 16
 BATCH_CRC_FROM = 21
 COUNT_AT = 57
@@ -50,7 +50,7 @@ BATCH: Form = (
     ("producer_id", "int64"),
     ("producer_epoch", "int16"),
     ("base_sequence", "int32"),
-)  # and the count of records, at COUNT_AT
+)  # followed by the record count at COUNT_AT
 MESSAGE: Form = (
     ("offset", "int64"),
     ("message_size", "int32"),
@@ -62,7 +62,7 @@ TIMED_MESSAGE: Form = (*MESSAGE, ("timestamp", "int64"))
 
 
 class Allowance:
-    """How much may still be unpacked and told of it, in one frame."""
+    """The remaining limits on decompressed data in one frame."""
 
     def __init__(self) -> None:
         self.bytes = UNPACKED_BYTES
@@ -70,18 +70,22 @@ class Allowance:
 
 
 def explain_records(data: bytes, base: int, prefix: str, allowance: Allowance) -> tuple[str, tuple[Piece, ...]]:
-    """What a field of records holds, in a word, and its pieces; never raises for what the bytes are.
+    """Return a summary of a records field, and its pieces. Invalid bytes never raise.
 
-    ``base`` and ``prefix``: where the data begins in the frame, and the path of the field.
+    Args:
+        base: offset of the data in the frame.
+        prefix: path of the field.
     """
-    reader = Reader(data, Grower(base, prefix), allowance)
+    reader = Reader(data, TreeBuilder(base, prefix), allowance)
     return reader.batches(""), reader.tree.done()
 
 
 class Reader:
-    """Reads ``data`` up to ``end``, and lets ``tree`` grow. ``unpacked``: what is told counts against the allowance."""
+    """A reader of ``data`` up to ``end`` that adds pieces to ``tree``. ``unpacked``: True if they count against the
+    allowance.
+    """
 
-    def __init__(self, data: bytes, tree: Grower, allowance: Allowance, unpacked: bool = False) -> None:
+    def __init__(self, data: bytes, tree: TreeBuilder, allowance: Allowance, unpacked: bool = False) -> None:
         self.data = data
         self.tree = tree
         self.allowance = allowance
@@ -90,14 +94,14 @@ class Reader:
         self.end = len(data)
 
     def _rest(self, path: str) -> Reader:
-        """A reader from here on, with a tree of its own, of what has this path."""
-        tree = Grower(self.tree.base, self.tree.prefix, start=self.at, path=f"{self.tree.prefix}{path}")
+        """Return a reader of the remaining data with a tree of its own. ``path``: path of its root."""
+        tree = TreeBuilder(self.tree.base, self.tree.prefix, start=self.at, path=f"{self.tree.prefix}{path}")
         inner = Reader(self.data, tree, self.allowance, self.unpacked)
         inner.at, inner.end = self.at, self.end
         return inner
 
     def batches(self, path: str) -> str:
-        """All batches or messages up to the end, and how many they are. Those that cannot be read are told as such."""
+        """Read all batches or messages; return their number. Those that cannot be decoded become UNREAD pieces."""
         index, what, plural = 0, "batch", "es"
         while self.at < self.end:
             here = f"{path}[{index}]"
@@ -116,11 +120,11 @@ class Reader:
         return f"{index} {what}{plural * (index != 1)}"
 
     def batch(self, path: str) -> None:
-        """The batch that begins here; ``end`` becomes its own. Raises: DecodeError."""
+        """Read the batch that begins here, and set ``end`` to its end. Raises: DecodeError."""
         start = self.at
         fields = self._fields(BATCH, HEADER_SIZE, "a record batch")
         if fields["magic"] != 2:
-            raise DecodeError(f"magic {fields['magic']} does not exist", offset=start)
+            raise DecodeError(f"magic is {fields['magic']}, expected 0, 1 or 2", offset=start)
         size = self._size(start, fields["batch_length"], HEADER_SIZE, "a batch")
         right = crc32c(self.data[start + BATCH_CRC_FROM : self.end]) == fields["crc"]
         attributes = _attributes(fields["attributes"])
@@ -143,11 +147,11 @@ class Reader:
         self.tree.close(self.end)
 
     def records(self, path: str, batch: Mapping[str, int], count: int) -> None:
-        """So many records, which fill what is left. Raises: DecodeError."""
+        """Read ``count`` records, which must take all remaining bytes. Raises: DecodeError."""
         for index in range(count):
             self._record(f"{path}[{index}]", batch)
         if self.at < self.end:
-            raise DecodeError(f"{self.end - self.at} bytes behind the last record", offset=self.at)
+            raise DecodeError(f"{self.end - self.at} trailing bytes after the last record", offset=self.at)
 
     def _record(self, path: str, batch: Mapping[str, int]) -> None:
         start = self.at
@@ -155,7 +159,7 @@ class Reader:
         size = self._varint(f"{path}.length", "varint")
         end = self.at + size
         if size < 0 or end > self.end:
-            raise Truncated(f"a record of {size} bytes, {self.end - self.at} left", offset=start)
+            raise Truncated(f"a record has {size} bytes, but only {self.end - self.at} remain", offset=start)
         self._integer(f"{path}.attributes", "int8")
         time = batch["base_timestamp"] + self._varint(f"{path}.timestamp_delta", "varlong")
         offset = batch["base_offset"] + self._varint(f"{path}.offset_delta", "varint")
@@ -163,7 +167,9 @@ class Reader:
         self._bytes(f"{path}.value", self._varint_at)
         self._headers(f"{path}.headers", end)
         if self.at != end:
-            raise DecodeError(f"a record of {size} bytes ends {self.at - end:+d} bytes off", offset=start)
+            raise DecodeError(
+                f"a record of {size} bytes ends {self.at - end:+d} bytes from its declared end", offset=start
+            )
         time = batch["max_timestamp"] if batch["attributes"] & LOG_APPEND_TIME else time
         kind = _control_type(key) if batch["attributes"] & CONTROL else ""
         self.tree.close(end, ", ".join(filter(None, (f"offset {offset}", time_text(time), kind))))
@@ -172,7 +178,7 @@ class Reader:
         start = self.at
         count, at = self._varint_at()
         if not 0 <= count <= end - at:
-            raise LimitError(f"{count} headers in {end - at} bytes", offset=start)
+            raise LimitError(f"{count} headers do not fit into {end - at} bytes", offset=start)
         self.tree.open(start, path, "array of header", count)
         self._leaf(at, f"{path}.{COUNT}", "varint", count)
         for index in range(count):
@@ -183,7 +189,7 @@ class Reader:
         self.tree.close(self.at)
 
     def message(self, path: str) -> None:
-        """The message of magic 0 or 1 that begins here; ``end`` becomes its own. Raises: DecodeError."""
+        """Read the message of magic 0 or 1 that begins here, and set ``end`` to its end. Raises: DecodeError."""
         start = self.at
         form = TIMED_MESSAGE if self.data[start + MAGIC_AT] == 1 else MESSAGE
         least = sum(INTEGERS[wire].size for _, wire in form) + 8  # the lengths of key and value
@@ -205,27 +211,27 @@ class Reader:
         else:
             self._bytes(f"{path}.value", self._int32_at)
         if self.at < self.end:
-            raise DecodeError(f"{self.end - self.at} bytes behind the value", offset=self.at)
+            raise DecodeError(f"{self.end - self.at} trailing bytes after the value", offset=self.at)
         self.tree.close(self.end)
 
     def _fields(self, form: Form, size: int, what: str) -> dict[str, int]:
-        """The integers that begin here, before any is told. Raises: Truncated."""
+        """Decode the fixed fields that begin here, without adding pieces. Raises: Truncated."""
         if (left := self.end - self.at) < size:
-            raise Truncated(f"{what} has at least {size} bytes, {left} left", offset=self.at)
-        found: dict[str, int] = {}
+            raise Truncated(f"{what} has at least {size} bytes, but only {left} remain", offset=self.at)
+        values: dict[str, int] = {}
         at = self.at
         for name, wire in form:
-            (found[name],) = INTEGERS[wire].unpack_from(self.data, at)
+            (values[name],) = INTEGERS[wire].unpack_from(self.data, at)
             at += INTEGERS[wire].size
-        return found
+        return values
 
     def _size(self, start: int, length: int, least: int, what: str) -> int:
-        """Bytes of the whole that says this length; the reader ends there. Raises: DecodeError."""
+        """Return the size of a batch or message with this length, and set ``end`` to its end. Raises: DecodeError."""
         size = PREFIX + length
         if size < least:
             raise DecodeError(f"{what} of {size} bytes is too small", offset=start)
         if start + size > self.end:
-            raise Truncated(f"{what} of {size} bytes, {self.end - start} left", offset=start)
+            raise Truncated(f"{what} has {size} bytes, but only {self.end - start} remain", offset=start)
         self.end = start + size
         return size
 
@@ -234,10 +240,10 @@ class Reader:
             self._integer(f"{path}.{name}", wire, notes.get(name, ""))
 
     def _leaf(self, end: int, path: str, type_: str, value: Any, **more: Any) -> None:
-        """What stands from here to ``end``. Raises: LimitError if that is more than may be told."""
+        """Add a leaf from here to ``end``. Raises: LimitError if the allowance is used up."""
         if self.unpacked:
             if not self.allowance.leaves:
-                raise LimitError("not told further", offset=self.at)
+                raise LimitError("truncated: decompressed data exceeds the display limit", offset=self.at)
             self.allowance.leaves -= 1
         self.tree.leaf(self.at, end, path, type_, value, **more)
         self.at = end
@@ -252,7 +258,7 @@ class Reader:
         return value
 
     def _bytes(self, path: str, length_at: Callable[[], tuple[int, int]]) -> bytes:
-        """Bytes behind their length, which is negative for null. Raises: Truncated."""
+        """Read bytes after their length, which is negative for null. Raises: Truncated."""
         size, at = length_at()
         if size > self.end - at:
             raise Truncated(f"expected {size} bytes, found {self.end - at}", offset=self.at)
@@ -272,11 +278,11 @@ class Reader:
         return self._integer_at("int32")
 
     def _varint_at(self) -> tuple[int, int]:
-        """A zigzag varint that begins here, and where it ends."""
+        """Return the zigzag varint that begins here, and the offset after it."""
         value = 0
         for index in range(MAX_VARINT):
             if self.at + index >= self.end:
-                raise Truncated("a varint ends too early", offset=self.at)
+                raise Truncated("a varint is truncated", offset=self.at)
             byte = self.data[self.at + index]
             value |= (byte & 0x7F) << (7 * index)
             if byte < 0x80:
@@ -284,47 +290,47 @@ class Reader:
                 return (value >> 1) ^ -(value & 1), self.at + index + 1
         raise LimitError(f"a varint is longer than {MAX_VARINT} bytes", offset=self.at)
 
-    def _packed(self, path: str, attributes: int, explain_inner: Callable[[Reader], object]) -> None:
-        """What is left is compressed: one leaf, with what it becomes, as ``tell`` reads that."""
+    def _packed(self, path: str, attributes: int, read_content: Callable[[Reader], object]) -> None:
+        """Add a leaf for the remaining, compressed data, with its decompressed content as read by ``read_content``."""
         packed = self.data[self.at : self.end]
         if not packed:
             return
         codec = attributes & CODEC_MASK
-        inner, error = self._unpack(path, codec, packed, explain_inner)
+        inner, error = self._unpack(path, codec, packed, read_content)
         note = f"{len(packed)} bytes" if inner is None else f"{len(packed)} bytes, {len(inner.frame)} unpacked"
         name, value = NAMES.get(codec, f"codec {codec}"), b64encode(packed).decode()
         self._leaf(self.end, f"{path}.{name}", "compressed", value, note=note, unpacked=inner, error=error)
 
     def _unpack(
-        self, path: str, codec: int, packed: bytes, explain_inner: Callable[[Reader], object]
+        self, path: str, codec: int, packed: bytes, read_content: Callable[[Reader], object]
     ) -> tuple[Explanation | None, str]:
-        """The explanation of what is unpacked, or why there is none."""
+        """Return the explanation of the decompressed data, or None with the reason."""
         if self.unpacked or not self.allowance.leaves:
-            return None, "not told further"
+            return None, "truncated: decompressed data exceeds the display limit"
         try:
             body = decompress(codec, packed, limit=self.allowance.bytes)
         except DecodeError as error:
-            self.allowance.bytes //= 2  # a frame of nothing but bombs does not go off batch by batch
+            self.allowance.bytes //= 2  # halved, so that a frame of many decompression bombs stays within limits
             return None, error.reason
         self.allowance.bytes -= len(body)
         name = f"{self.tree.prefix}{path}, unpacked"
-        inner = Reader(body, Grower(0, f"{self.tree.prefix}{path}"), self.allowance, unpacked=True)
+        inner = Reader(body, TreeBuilder(0, f"{self.tree.prefix}{path}"), self.allowance, unpacked=True)
         try:
-            explain_inner(inner)
+            read_content(inner)
         except DecodeError as error:
             return Explanation(name, body, inner.tree.give_up(error, len(body)), error), ""
         return Explanation(name, body, inner.tree.done()), ""
 
 
 def _attributes(bits: int) -> str:
-    """What the attributes of a batch say: the compression, and what else is set."""
+    """Return the attributes of a batch as text: compression and flags."""
     codec = bits & CODEC_MASK
     flags = {LOG_APPEND_TIME: "log append time", TRANSACTIONAL: "transactional", CONTROL: "control"}
     return ", ".join([NAMES.get(codec, f"codec {codec}"), *(name for bit, name in flags.items() if bits & bit)])
 
 
 def _batch_note(fields: Mapping[str, int], count: int, size: int, attributes: str, right: bool) -> str:
-    """A batch in one line."""
+    """Return a summary of a batch in one line."""
     first, last = fields["base_offset"], fields["base_offset"] + fields["last_offset_delta"]
     facts = ["1 record" if count == 1 else f"{count} records"]
     facts += [f"offset {first}" if first == last else f"offsets {first}-{last}", attributes, f"{size} bytes"]
@@ -335,7 +341,7 @@ def _batch_note(fields: Mapping[str, int], count: int, size: int, attributes: st
 
 
 def _control_type(key: bytes) -> str:
-    """What a control record is: its key is a version and a type."""
+    """Return the name of a control record's type; its key is a version and a type."""
     if len(key) < 4:
         return ""
     kind = int.from_bytes(key[2:4], "big", signed=True)

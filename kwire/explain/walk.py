@@ -1,7 +1,7 @@
-"""Reads a message by its Layout and tells each thing that it reads: one more fold, beside engines and JSON form.
+"""Decoding of a message by its Layout that adds a piece for every field.
 
-Leaves are read by ``primitives``, so what is refused here is what decoding refuses. Some fields hold messages of their
-own, under a version of their own; records hold batches. Both hang below the field.
+Leaves are decoded by ``engines.primitives``, so the same input is refused as in decoding. The content of fields that
+hold other messages or record batches is added below the field.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from kwire.explain.pieces import (
     TAGGED_FIELDS,
     TRAILING,
     Explanation,
-    Grower,
     Piece,
+    TreeBuilder,
 )
 from kwire.explain.records import Allowance, explain_records
 from kwire.json.objects import UNKNOWN_TAGS, dump
 from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Text, form, resolve, smallest
 from kwire.schema import schema_of
 
-ROOT = "(frame)"  # what construct's paths begin with; primitives.where takes it off
-USER_DATA = "ConsumerProtocolSubscription.user_data"  # what is in there is a matter of the assignor
+ROOT = "(frame)"  # root of construct's paths; primitives.where removes it
+USER_DATA = "ConsumerProtocolSubscription.user_data"  # its format depends on the assignor
 USER_DATA_OF: Mapping[str, Sequence[tuple[type, int]]] = {
     "sticky": ((StickyUserData, 1), (StickyUserData, 0)),
     "cooperative-sticky": ((CooperativeStickyUserData, 0),),
@@ -46,16 +46,18 @@ USER_DATA_OF: Mapping[str, Sequence[tuple[type, int]]] = {
 
 
 class Walk:
-    """Reads ``data`` from its start, and lets a tree grow of what it read.
+    """A decoder of ``data`` from its start that builds a tree of pieces.
 
-    ``base`` and ``prefix``: where the data begins in the frame, and what stands before its paths.
-    ``seen``: texts that were read before, by the name of the field; they say what bytes hold.
+    Attributes:
+        base: offset of the data in the frame.
+        prefix: prefix of all paths.
+        seen: strings decoded so far by field name; they determine the format of bytes fields.
     """
 
     def __init__(self, data: bytes, *, base: int = 0, prefix: str = "", seen: Mapping[str, str] | None = None) -> None:
         self.data = data
         self.stream = io.BytesIO(data)
-        self.tree = Grower(base, prefix)
+        self.tree = TreeBuilder(base, prefix)
         self.seen = dict(seen or {})
         self.allowance = Allowance()
 
@@ -64,11 +66,11 @@ class Walk:
         return self.stream.tell()
 
     def leaf(self, start: int, path: str, type_: str, value: Any = None, **more: Any) -> None:
-        """What was read from ``start`` to here."""
+        """Add a leaf from ``start`` to the current position."""
         self.tree.leaf(start, self.at, primitives.where(path), type_, value, **more)
 
     def message(self, message: type, version: int, root: str = ROOT) -> None:
-        """Read one message. Raises: DecodeError, as decoding does."""
+        """Decode one message. Raises: DecodeError."""
         try:
             self._record(resolve(message, version), root)
         except DecodeError as error:
@@ -76,7 +78,7 @@ class Walk:
             raise
 
     def trailing(self) -> None:
-        """What is left stands behind the message."""
+        """Add a leaf for the bytes after the message."""
         if rest := self.data[(start := self.at) :]:
             self.stream.seek(0, io.SEEK_END)
             self.tree.leaf(start, self.at, TRAILING, "bytes", rest.hex())
@@ -88,7 +90,7 @@ class Walk:
             self._tagged(record, path)
 
     def _slot(self, record: Record, name: str, node: Node, path: str) -> None:
-        """A field: numbers are told with what they stand for, bytes with what they hold."""
+        """Decode a field, and add the meaning of numbers and the content of bytes."""
         struct = record.type.__qualname__
         start = self.at
         match node:
@@ -114,7 +116,7 @@ class Walk:
         return text
 
     def _head(self, start: int, node: Text | Blob) -> int:
-        """Bytes of the length of what begins at ``start``."""
+        """Return the size in bytes of the length at ``start``."""
         if not node.compact:
             return 2 if isinstance(node, Text) else 4
         at = start
@@ -140,10 +142,10 @@ class Walk:
                     self._element(element, f"{path} -> [{index}]")
                 self.tree.close(self.at)
             case Maybe(record, tagged):
-                there = primitives.read_presence(self.stream, tagged, path)
-                self.tree.open(start, primitives.where(path), form(node), 1 if there else None)
-                self.leaf(start, f"{path} -> {PRESENCE}", "uvarint" if tagged else "int8", 1 if there else None)
-                if there:
+                present = primitives.read_presence(self.stream, tagged, path)
+                self.tree.open(start, primitives.where(path), form(node), 1 if present else None)
+                self.leaf(start, f"{path} -> {PRESENCE}", "uvarint" if tagged else "int8", 1 if present else None)
+                if present:
                     self._record(record, path)
                 self.tree.close(self.at)
             case Record():
@@ -154,10 +156,10 @@ class Walk:
     def _element(self, node: Node, path: str) -> None:
         seen = dict(self.seen) if isinstance(node, Record) else self.seen
         self._node(node, path)
-        self.seen = seen  # what one element says is not about the next
+        self.seen = seen  # values of one element do not apply to the next
 
     def _tagged(self, record: Record, path: str) -> None:
-        known = {slot.tag: slot for slot in record.tagged}
+        tagged_slots = {slot.tag: slot for slot in record.tagged}
         start = self.at
         count = primitives.read_tag_count(self.stream, path)
         section = f"{path} -> {TAGGED_FIELDS}"
@@ -168,7 +170,7 @@ class Walk:
             tag = primitives.read_uvarint(self.stream, path, start)
             middle = self.at
             size = primitives.read_uvarint(self.stream, path, start)
-            slot = known.get(tag)
+            slot = tagged_slots.get(tag)
             here = f"{path} -> {slot.name}" if slot else f"{path} -> {UNKNOWN_TAGS} -> {tag}"
             self.tree.open(start, primitives.where(here), TAG_TYPE, tag, f"{size} byte{'s' * (size != 1)}")
             self.tree.leaf(start, middle, primitives.where(f"{here} -> {TAG}"), "uvarint", tag)
@@ -186,7 +188,7 @@ class Walk:
         self.tree.close(self.at)
 
     def _blob(self, node: Blob, path: str, field: str) -> None:
-        """Bytes, and what they hold: a node with the length and the pieces of the content, or one leaf."""
+        """Add bytes with their content: a node with the length and the pieces of the content, or one leaf."""
         start = self.at
         value = to_construct(node)._parsereport(self.stream, None, path)
         head = self._head(start, node)
@@ -203,7 +205,7 @@ class Walk:
         self.tree.close(self.at)
 
     def _inside(self, node: Blob, value: bytes, field: str, path: str) -> tuple[str, tuple[Piece, ...]] | None:
-        """What bytes hold, in a word, and its pieces."""
+        """Return a summary of the content of bytes, and its pieces."""
         base, prefix = self.tree.base + self.at - len(value), self.tree.prefix + path
         if node.records:
             return explain_records(value, base, prefix, self.allowance)
@@ -212,23 +214,25 @@ class Walk:
         group = self.seen.get("protocol_type")
         if field not in INSIDE or group not in (None, CONSUMER):
             return None
-        found = explain_stored(STORED[INSIDE[field]], value, base, f"{prefix}.", self.seen)
-        return None if found.error and group is None else (found.name, found.pieces)
+        content = explain_stored(STORED[INSIDE[field]], value, base, f"{prefix}.", self.seen)
+        return None if content.error and group is None else (content.name, content.pieces)
 
     def _user_data(self, value: bytes, base: int, prefix: str) -> tuple[str, tuple[Piece, ...]] | None:
-        """The user data of the sticky assignors, which does not say its version: the newest that can be read."""
+        """Explain the user data of the sticky assignors, which has no version: as the newest version that can be
+        decoded.
+        """
         assignor = self.seen.get("protocol_name") or self.seen.get("name") or ""
         for blob, version in USER_DATA_OF.get(assignor, ()):
-            found = explain_body(blob, version, value, base, f"{prefix}.", self.seen)
-            if found.error is None:
+            content = explain_body(blob, version, value, base, f"{prefix}.", self.seen)
+            if content.error is None:
                 break
         else:
             return None
-        return found.name, found.pieces
+        return content.name, content.pieces
 
 
 def explain_stored(blob: type, data: bytes, base: int, prefix: str, seen: Mapping[str, str]) -> Explanation:
-    """A message behind the int16 of its version."""
+    """Explain a message after the int16 of its version."""
     walk = Walk(data, base=base, prefix=prefix, seen=seen)
     name = schema_of(blob).name
     try:
@@ -244,7 +248,7 @@ def explain_stored(blob: type, data: bytes, base: int, prefix: str, seen: Mappin
 
 
 def explain_body(blob: type, version: int, data: bytes, base: int, prefix: str, seen: Mapping[str, str]) -> Explanation:
-    """A message that does not say its version."""
+    """Explain a message that does not contain its version."""
     walk = Walk(data, base=base, prefix=prefix, seen=seen)
     name = f"{schema_of(blob).name} v{version}"
     try:

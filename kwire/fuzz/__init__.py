@@ -1,6 +1,6 @@
-"""Fuzzing: values that reach the edges of every message, frames broken on purpose, and brokers that are sent them.
+"""Fuzzing: values at the edges of every message, mutated frames, and sending them to a broker.
 
-``strategies`` gives Hypothesis strategies and is the only file here that needs Hypothesis (extra ``kwire[fuzz]``);
+``strategies`` has Hypothesis strategies and is the only module here that needs Hypothesis (extra ``kwire[fuzz]``);
 ``values`` and ``mutate`` do the same from a ``random.Random`` and need nothing. docs/fuzzing.md shows how to use them.
 """
 
@@ -13,7 +13,7 @@ __all__ = ["any_message", "frames", "messages"]
 
 if TYPE_CHECKING:
     from kwire.fuzz.strategies import any_message, frames, messages
-else:  # loaded when asked for: mutators are wanted where there is no Hypothesis
+else:  # loaded on first access: mutators must work without Hypothesis
 
     def __getattr__(name: str) -> Any:
         if name not in __all__:

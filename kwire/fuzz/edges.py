@@ -1,4 +1,4 @@
-"""Where things go wrong: the values and lengths that fuzzing prefers, each once."""
+"""Edge cases: the values and lengths that fuzzing prefers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from uuid import UUID
 
-BITS: Mapping[str, tuple[int, bool]] = {  # integers by their form: how many bits, and whether there is a sign
+BITS: Mapping[str, tuple[int, bool]] = {  # bits and signedness of integers, by wire type
     "int8": (8, True),
     "int16": (16, True),
     "uint16": (16, False),
@@ -30,24 +30,24 @@ CONTENTS = (*(bytes(size) for size in SIZES), b"\xff" * 8, b"\0\1\xff\xff\xff\xf
 FLOATS = (0.0, -0.0, 1.5, math.inf, -math.inf, math.nan, 5e-324, 1.7976931348623157e308)
 UUIDS = (UUID(int=0), UUID(int=1), UUID(int=2**128 - 1))
 TAGS = (0, 1, 127, 128, 16_383, 16_384, 2**31 - 1)
-VARINTS: Mapping[str, bytes] = {  # what no unsigned varint should be, by what it is
+VARINTS: Mapping[str, bytes] = {  # invalid or unusual unsigned varints, by description
     "2^31": b"\x80\x80\x80\x80\x08",
     "2^32-1": b"\xff\xff\xff\xff\x0f",
     "2^31-1": b"\xff\xff\xff\xff\x07",
-    "a varint that goes on": b"\xff\xff\xff\xff\xff\xff\x01",
+    "an unterminated varint": b"\xff\xff\xff\xff\xff\xff\x01",
     "an overlong zero": b"\x80\x80\x00",
 }
 
 
 def limits(wire: str) -> tuple[int, int]:
-    """The least and the largest integer of a form."""
+    """Return the smallest and the largest integer of a wire type."""
     bits, signed = BITS[wire]
     low = -(2 ** (bits - 1)) if signed else 0
     return low, low + 2**bits - 1
 
 
 def integers(wire: str) -> tuple[int, ...]:
-    """The integers of a form that are worth a try, smallest first."""
+    """Return the edge values of an integer wire type, smallest first."""
     low, high = limits(wire)
     near = {low, low + 1, -2, -1, 0, 1, 2, 127, 128, 255, 256, 32_767, 32_768, 2**31 - 1, 2**31, high - 1, high}
     return tuple(sorted(value for value in near if low <= value <= high))

@@ -1,4 +1,4 @@
-"""What a broker did wrong, as a file that says how to do it again, and how that is made small. No sockets here."""
+"""Findings: files that describe how to reproduce a broker's misbehaviour, and their minimisation. No sockets here."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from kwire.messages.join_group import JoinGroupResponse
 
 CRASH, HANG, HARM, UNREADABLE, CORRELATION = "crash", "hang", "harm", "unreadable", "correlation"
 KINDS: Mapping[str, str] = {
-    CRASH: "the broker takes no connections any more",
-    HANG: "no answer and no close in the time that the request allows",
-    HARM: "the healthy group lost its member, its generation or its offsets, or the broker stopped answering it",
-    UNREADABLE: "an answer that cannot be decoded, or has bytes behind it",
-    CORRELATION: "an answer with another correlation id than the request",
+    CRASH: "the broker no longer accepts connections",
+    HANG: "no response and no close within the time that the request allows",
+    HARM: "the healthy group lost its member, its generation or its offsets, or the broker stopped responding to it",
+    UNREADABLE: "a response that cannot be decoded, or has trailing bytes",
+    CORRELATION: "a response whose correlation id differs from that of the request",
 }
-FORM = 1  # of the file
+FORM = 1  # version of the file format
 
 
 class FindingError(ValueError):
@@ -31,7 +31,12 @@ class FindingError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``kind``: one of KINDS; ``steps``: what was sent, in the names of the run that found it."""
+    """A broker's misbehaviour, with the requests that reproduce it.
+
+    Attributes:
+        kind: one of KINDS.
+        steps: the requests that were sent, with the names of the original run.
+    """
 
     kind: str
     detail: str
@@ -42,7 +47,7 @@ class Finding:
 
     @property
     def what(self) -> str:
-        """The step that was broken, or the last if it is not there any more."""
+        """Description of the malformed step; of the last step if it was removed."""
         return next((step.what for step in self.steps if step.broken), self.steps[-1].what if self.steps else "")
 
     def to_json(self) -> dict[str, Any]:
@@ -63,27 +68,29 @@ class Finding:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Finding:
-        """Raises: FindingError."""
+        """Load a finding from its file. Raises: FindingError."""
         try:
-            given = json.loads(text)
+            form = json.loads(text)
             steps = tuple(
                 Step(bytes.fromhex(step["hex"]), str(step["what"]), bool(step["broken"]), str(step["learned"]))
-                for step in given["steps"]
+                for step in form["steps"]
             )
-            names = Names(str(given["nonce"]), UUID(given["topic_id"]))
-            found = cls(str(given["kind"]), str(given["detail"]), int(given["seed"]), int(given["case"]), names, steps)
+            names = Names(str(form["nonce"]), UUID(form["topic_id"]))
+            finding = cls(str(form["kind"]), str(form["detail"]), int(form["seed"]), int(form["case"]), names, steps)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise FindingError(f"not a finding: {error!r}") from None
-        if found.kind not in KINDS or given.get("form") != FORM:
-            raise FindingError(f"not a finding of form {FORM}: kind {found.kind!r}")
-        return found
+            raise FindingError(f"invalid finding: {error!r}") from None
+        if finding.kind not in KINDS or form.get("form") != FORM:
+            raise FindingError(
+                f"unsupported finding of kind {finding.kind!r} and form {form.get('form')!r}: expected form {FORM}"
+            )
+        return finding
 
 
 class Recorded:
-    """The steps of a finding, said again: with the names of another run, and the member ids that it is given.
+    """The steps of a finding for another run, with that run's names and the member ids that the broker assigns now.
 
-    What a broker made up then is replaced by what it makes up now, where both have the same length, as member ids of
-    one client id have.
+    Ids that the broker assigned in the original run are replaced by those it assigns now where both have the same
+    length, as member ids of one client id have.
     """
 
     def __init__(self, steps: Sequence[Step], then: Names, now: Names) -> None:
@@ -94,7 +101,7 @@ class Recorded:
             self._now[then.topic_id.bytes] = now.topic_id.bytes
 
     def next(self) -> Step | None:
-        """What is sent next; None at the end."""
+        """Return the next step; None at the end."""
         if not self._rest:
             return None
         step = self._rest.pop(0)
@@ -105,7 +112,7 @@ class Recorded:
         return self.steps[-1]
 
     def answered(self, response: Response) -> None:
-        """Take what the broker said to the step last given."""
+        """Process the response to the last step."""
         step = self.steps[-1]
         if isinstance(response.body, JoinGroupResponse) and len(response.body.member_id) == len(step.learned) > 0:
             self._now[step.learned.encode()] = response.body.member_id.encode()
@@ -113,16 +120,20 @@ class Recorded:
 
 
 def shrink(steps: Sequence[Step], holds: Callable[[Sequence[Step]], bool], tries: int) -> tuple[Step, ...]:
-    """Fewer steps, and fewer bytes in the last, that still do it; ``holds`` tells, at most ``tries`` times."""
-    left = tries
+    """Return a shorter list of steps, with fewer bytes in the last, that still reproduces the finding.
+
+    Args:
+        holds: returns True if steps reproduce it; called at most ``tries`` times.
+    """
+    remaining = tries
     best = list(steps)
     progress = True
-    while progress and left > 0:
+    while progress and remaining > 0:
         progress = False
         for smaller in _smaller(best):
-            if left <= 0:
+            if remaining <= 0:
                 break
-            left -= 1
+            remaining -= 1
             if holds(smaller):
                 best, progress = smaller, True
                 break
@@ -130,7 +141,9 @@ def shrink(steps: Sequence[Step], holds: Callable[[Sequence[Step]], bool], tries
 
 
 def _smaller(steps: list[Step]) -> Iterator[list[Step]]:
-    """Ways to have less, the largest first: a step gone, then a piece of the last, which shows what is wrong."""
+    """Yield smaller variants, the largest reduction first: without one step, then without a part of the malformed
+    last step.
+    """
     if len(steps) > 1:
         yield from (steps[:at] + steps[at + 1 :] for at in range(len(steps)))
     if steps:
@@ -140,7 +153,7 @@ def _smaller(steps: list[Step]) -> Iterator[list[Step]]:
 def _shorter(step: Step) -> Iterator[Step]:
     frame = step.data[4:]
     if struct.unpack_from(">i", step.data)[0] != len(frame):
-        return  # the length itself is what is wrong
+        return  # the length prefix itself is the mutation
     size = len(frame) // 2
     while size:
         for start in range(len(frame) - size, 7, -size):

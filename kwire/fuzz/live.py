@@ -1,7 +1,8 @@
-"""Sends broken requests to a broker and looks what becomes of it: the shell around ``session`` and ``findings``.
+"""Sending malformed requests to a broker and checking its behaviour: sockets and clock around ``session`` and
+``findings``.
 
-After every case a second connection sees whether the broker still does what it did: it answers newcomers, a group of
-ours that has nothing to do with the case still has its member, generation and offsets, and its topic is there.
+After every case a second connection checks that the broker still works: it accepts connections, an unrelated group
+still has its member, generation and offsets, and the topic of the run exists.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from kwire.errorcodes import ErrorCode
 from kwire.errors import WireError
 from kwire.frames import FrameBuffer
 from kwire.fuzz.findings import CORRELATION, CRASH, HANG, HARM, UNREADABLE, Finding, Recorded, shrink
-from kwire.fuzz.session import CLIENT, PATIENCE, Names, Session, Step, due, shared
+from kwire.fuzz.session import CLIENT, RESPONSE_TIME, Names, Session, Step, due, shared
 from kwire.messages import APIS
 from kwire.messages.api_versions import ApiVersionsRequest
 from kwire.messages.create_topics import CreateTopicsRequest
@@ -39,27 +40,27 @@ from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.messages.sync_group import SyncGroupRequest
 
 Address = tuple[str, int]
-MOMENT = 0.1  # seconds for an answer that need not come
+MOMENT = 0.1  # seconds to wait for an optional response
 HEALTHY_SESSION_MS = 300_000
-STEADY = 20.0  # seconds that the healthy client gives the broker, for anything
-OFFSET = 7  # what the healthy group has committed
+STEADY = 20.0  # timeout of the healthy client's requests, in seconds
+OFFSET = 7  # committed offset of the healthy group
 PARTITIONS = 2
-TRIES, TRYING = 40, 60.0  # replays to make a finding smaller, and seconds for them
-ALIKE = 2  # findings of one kind and API that are made smaller; of more one learns nothing
+TRIES, TRYING = 40, 60.0  # limits of minimisation: replays, and seconds
+SIMILAR = 2  # findings of one kind and API that are minimised
 LOST = (ConnectionError, TimeoutError, OSError)
-READY_WITHIN = 20.0  # seconds for a fresh cluster to make its offsets topic
-RETRY = 0.1  # seconds between two requests to a coordinator that is not ready
-NOT_READY = frozenset(  # until the offsets topic of a fresh cluster exists and its partition is loaded
+READY_WITHIN = 20.0  # seconds for a new cluster to create its offsets topic
+RETRY = 0.1  # seconds between requests to a coordinator that is not ready
+NOT_READY = frozenset(  # until the offsets topic of a new cluster exists and its partition is loaded
     {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 )
 
 
 class BrokerError(Exception):
-    """The broker cannot be fuzzed: it is not there, or does not do the least that is needed."""
+    """A broker that cannot be fuzzed: it is unreachable, or does not serve a required API."""
 
 
 class Script(Protocol):
-    """What can be played: a Session or a Recorded."""
+    """The interface of a list of steps: Session and Recorded."""
 
     steps: list[Step]
 
@@ -70,17 +71,17 @@ class Script(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What was wrong, before it is a Finding."""
+    """A misbehaviour before it becomes a Finding."""
 
     kind: str
     detail: str
 
 
 class Wire:
-    """One connection of raw bytes."""
+    """A connection that sends and receives raw bytes."""
 
     def __init__(self, address: Address) -> None:
-        self._sock = socket.create_connection(address, timeout=PATIENCE)
+        self._sock = socket.create_connection(address, timeout=RESPONSE_TIME)
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._frames = FrameBuffer()
 
@@ -91,22 +92,22 @@ class Wire:
         self._sock.close()
 
     def send(self, data: bytes) -> None:
-        """Send; that the other side has hung up is seen when its answer is read."""
-        self._sock.settimeout(PATIENCE)
+        """Send bytes; a closed connection shows when the response is read."""
+        self._sock.settimeout(RESPONSE_TIME)
         with suppress(*LOST):
             self._sock.sendall(data)
 
     def receive(self, within: float) -> bytes | None:
-        """The next frame; b"" if the broker hung up, None if nothing came within so many seconds.
+        """Return the next frame; b"" if the broker closed the connection, None after ``within`` seconds without one.
 
-        Raises: WireError for what cannot be a frame.
+        Raises: WireError for an invalid length prefix.
         """
         until = time.monotonic() + within
         while (frame := self._frames.next_frame()) is None:
-            left = until - time.monotonic()
-            if left <= 0:
+            remaining = until - time.monotonic()
+            if remaining <= 0:
                 return None
-            self._sock.settimeout(left)
+            self._sock.settimeout(remaining)
             try:
                 data = self._sock.recv(65_536)
             except TimeoutError:
@@ -120,7 +121,7 @@ class Wire:
 
 
 class Client:
-    """Asks as it should be done, and expects answers. Raises: OSError, WireError."""
+    """A well-behaved client that sends requests and waits for responses. Raises: OSError, WireError."""
 
     def __init__(self, address: Address, offered: Mapping[int, range]) -> None:
         self._sock = socket.create_connection(address, timeout=STEADY)
@@ -137,10 +138,10 @@ class Client:
         self._sock.close()
 
     def ask(self, body: Any, key: int, most: int = 99) -> Any:
-        """The answer to a request in the newest version that both have, up to ``most``."""
+        """Return the response to a request, in the newest version that both sides have, up to ``most``."""
         versions = [version for version in self._offered.get(key, ()) if version <= most]
         if not versions:
-            raise BrokerError(f"the broker has no version of {APIS[key].name} that kwire can use here")
+            raise BrokerError(f"the broker and kwire have no common version of {APIS[key].name}")
         return self.ask_in(body, versions[-1])
 
     def ask_in(self, body: Any, version: int) -> Any:
@@ -148,13 +149,13 @@ class Client:
         while (response := self._side.next_response()) is None:
             data = self._sock.recv(65_536)
             if not data:
-                raise ConnectionError("the broker hung up")
+                raise ConnectionError("the broker closed the connection")
             self._side.receive(data)
         return response.body
 
 
 class Healthy:
-    """A group with one member that has nothing to do with what is fuzzed. Raises: BrokerError, OSError, WireError."""
+    """A group with one member that is unrelated to the fuzzed requests. Raises: BrokerError, OSError, WireError."""
 
     def __init__(self, address: Address, offered: Mapping[int, range], names: Names, group: str) -> None:
         self._address = address
@@ -170,7 +171,7 @@ class Healthy:
             raise
 
     def _settle(self) -> None:
-        """Find the coordinator, join, be assigned nothing, and commit."""
+        """Find the coordinator, join, get an empty assignment, and commit an offset."""
         self._must(self._once_ready(self._find), "find the coordinator of a group")
         answer = self._once_ready(self._join)
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
@@ -183,14 +184,14 @@ class Healthy:
         self._must(self._client.ask(self._commit(), 8, most=7).topics[0].partitions[0], "commit")
 
     def _once_ready(self, ask: Callable[[], Any]) -> Any:
-        """The first answer that is not of a coordinator that is still being made, or the last within READY_WITHIN."""
+        """Return the first response that is not a not-ready error, or the last one within READY_WITHIN."""
         until = time.monotonic() + READY_WITHIN
         while (answer := ask()).error_code in NOT_READY and time.monotonic() < until:
             time.sleep(RETRY)
         return answer
 
     def _find(self) -> Any:
-        """Ask for the coordinator: a fresh Kafka creates the offsets topic only when a client does."""
+        """Find the coordinator; a new Kafka cluster creates the offsets topic only on this request."""
         return self._client.ask(FindCoordinatorRequest(key=self._group), 10, most=3)
 
     def _join(self) -> Any:
@@ -216,10 +217,10 @@ class Healthy:
 
     def _must(self, answer: Any, what: str) -> None:
         if answer.error_code:
-            raise BrokerError(f"a healthy client cannot {what}: {_named(answer.error_code)}")
+            raise BrokerError(f"the healthy client cannot {what}: {_named(answer.error_code)}")
 
     def trouble(self) -> Trouble | None:
-        """What has become of the broker and the group, None if all is well."""
+        """Check the broker and the group; return the misbehaviour, or None."""
         try:
             newcomer = Client(self._address, self._offered)
         except LOST as error:
@@ -235,28 +236,32 @@ class Healthy:
         beat = HeartbeatRequest(group_id=self._group, generation_id=self._generation, member_id=self._member_id)
         code = self._client.ask(beat, 12).error_code
         if code:
-            return Trouble(HARM, f"the heartbeat of the healthy member is answered {_named(code)}")
+            return Trouble(HARM, f"the heartbeat of the healthy member failed with {_named(code)}")
         topic = OffsetFetchRequest.Topic(name=self._names.topic, partition_indexes=[0])
         fetched = self._client.ask(OffsetFetchRequest(group_id=self._group, topics=[topic]), 9, most=7)
         offset = fetched.topics[0].partitions[0].committed_offset if fetched.topics else None
         if offset != OFFSET:
-            return Trouble(HARM, f"the offset of the healthy group was {OFFSET} and is {offset}")
+            return Trouble(HARM, f"the committed offset of the healthy group changed from {OFFSET} to {offset}")
         partitions = _partitions(self._client, self._names)
         if partitions != PARTITIONS:
-            return Trouble(HARM, f"the topic of the healthy group had {PARTITIONS} partitions and has {partitions}")
+            return Trouble(HARM, f"the topic of the healthy group had {PARTITIONS} partitions, now it has {partitions}")
         return None
 
     def leave(self) -> None:
-        """Go away."""
+        """Leave the group and close the connection."""
         with suppress(*LOST, WireError, BrokerError):
             self._client.ask(LeaveGroupRequest(group_id=self._group, member_id=self._member_id), 13, most=2)
         self._client.close()
 
 
 class Fuzzer:
-    """A run against one broker. ``api``: the key of the only API to break. Raises: BrokerError if it cannot begin.
+    """A fuzzing run against one broker. The requests are a function of the seed and of the broker's versions and
+    responses.
 
-    What was sent is a function of the seed, and of what the broker offers and answers.
+    Args:
+        api: key of the only API to mutate; None for all.
+
+    Raises: BrokerError if the broker cannot be fuzzed.
     """
 
     def __init__(self, address: Address, seed: int = 0, api: int | None = None) -> None:
@@ -267,12 +272,12 @@ class Fuzzer:
         self._seed = seed
         self._api = api
         self._lives = 0
-        self._alike: Counter[str] = Counter()
+        self._similar: Counter[str] = Counter()
         self._counting = True
         try:
             self.offered = self._ask_versions()
             if api is not None and api not in shared(self.offered):
-                raise BrokerError(f"the broker does not serve {APIS[api].name} in a version that kwire knows")
+                raise BrokerError(f"the broker and kwire have no common version of {APIS[api].name}")
             self._names = self._prepare(Names(secrets.token_hex(4)))
             self._healthy = self._new_healthy()
         except (*LOST, WireError) as error:
@@ -284,7 +289,7 @@ class Fuzzer:
         return {one.api_key: range(one.min_version, one.max_version + 1) for one in answer.api_keys}
 
     def _prepare(self, names: Names) -> Names:
-        """Make the topic of the run, and learn its id."""
+        """Create the topic of the run; return the names with its id."""
         with Client(self._address, self.offered) as client:
             topic = CreateTopicsRequest.Topic(name=names.topic, num_partitions=PARTITIONS, replication_factor=1)
             client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 19)
@@ -292,8 +297,8 @@ class Fuzzer:
             while _partitions(client, names) != PARTITIONS:
                 if time.monotonic() > until:
                     raise BrokerError(f"topic {names.topic} cannot be created")
-            found = client.ask(MetadataRequest(topics=[MetadataRequest.Topic(name=names.topic)]), 3)
-        return replace(names, topic_id=found.topics[0].topic_id)
+            metadata = client.ask(MetadataRequest(topics=[MetadataRequest.Topic(name=names.topic)]), 3)
+        return replace(names, topic_id=metadata.topics[0].topic_id)
 
     def _new_healthy(self) -> Healthy:
         self._lives += 1
@@ -301,14 +306,14 @@ class Fuzzer:
         return Healthy(self._address, self.offered, self._names, group)
 
     def close(self) -> None:
-        """Take away what the run made."""
+        """Delete what the run created."""
         self._healthy.leave()
         with suppress(*LOST, WireError, BrokerError), Client(self._address, self.offered) as client:
             names = [self._names.topic]
             client.ask(DeleteTopicsRequest(topic_names=names, timeout_ms=10_000), 20, most=5)
 
     def run(self, cases: Sequence[int] | range) -> Iterator[Finding | None]:
-        """Play these cases, and give for each what it found. It ends early when the broker is gone."""
+        """Run these cases; yield a Finding or None for each. It ends early if the broker is gone."""
         for case in cases:
             chance = Random(f"{self._seed}-{case}")  # noqa: S311 - not for secrets
             session = Session(chance, self._names, case, self.offered, self._api)
@@ -324,13 +329,13 @@ class Fuzzer:
                 return
 
     def replay(self, finding: Finding) -> Trouble | None:
-        """Play a finding again; what it does now."""
+        """Repeat a finding; return the misbehaviour, or None if it is not reproduced."""
         return self._play(Recorded(finding.steps, finding.names, self._names))
 
     def _shrunk(self, steps: tuple[Step, ...], kind: str) -> tuple[Step, ...]:
-        alike = f"{kind} {steps[-1].what.partition(' ')[0]}" if steps else kind
-        self._alike[alike] += 1
-        if kind == CRASH or self._alike[alike] > ALIKE:
+        category = f"{kind} {steps[-1].what.partition(' ')[0]}" if steps else kind
+        self._similar[category] += 1
+        if kind == CRASH or self._similar[category] > SIMILAR:
             return steps
         until = time.monotonic() + TRYING
         number = 0
@@ -340,7 +345,7 @@ class Fuzzer:
             if time.monotonic() > until:
                 return False
             number += 1
-            now = replace(self._names, nonce=f"{self._names.nonce[:4]}{number:04x}")  # a group that nobody was in
+            now = replace(self._names, nonce=f"{self._names.nonce[:4]}{number:04x}")  # a group without earlier members
             trouble = self._play(Recorded(smaller, self._names, now))
             return trouble is not None and trouble.kind == kind
 
@@ -351,7 +356,7 @@ class Fuzzer:
             self._counting = True
 
     def _play(self, script: Script) -> Trouble | None:
-        """One case: what it did wrong, or what is wrong since then."""
+        """Run one case; return the misbehaviour during or after it, or None."""
         trouble = None
         try:
             with Wire(self._address) as wire:
@@ -376,7 +381,10 @@ class Fuzzer:
             self._healthy = self._new_healthy()
 
     def _exchange(self, wire: Wire, step: Step) -> Response | Trouble | bool | None:
-        """Send a step. The answer, True for one of an unknown API, None if nothing can follow, or what is wrong."""
+        """Send a step; return the outcome.
+
+        It is the response, True for the response of an unknown API, None if nothing can follow, or the misbehaviour.
+        """
         limit = due(step.data, self.offered)
         wire.send(step.data)
         try:
@@ -385,7 +393,7 @@ class Fuzzer:
             return Trouble(UNREADABLE, f"{step.what}: {error}")
         if frame is None:
             self._count(step, "silent")
-            return None if limit == math.inf else Trouble(HANG, f"{step.what}: no answer and no close in {limit:g} s")
+            return None if limit == math.inf else Trouble(HANG, f"{step.what}: no response within {limit:g} s")
         if not frame:
             self._count(step, "closed")
             return None
@@ -395,7 +403,7 @@ class Fuzzer:
     def _read(self, step: Step, frame: bytes) -> Response | Trouble | bool | None:
         sent = step.data[4:]
         if frame[:4] != sent[4:8]:
-            return Trouble(CORRELATION, f"{step.what}: {sent[4:8].hex()} was asked, {frame[:4].hex()} is answered")
+            return Trouble(CORRELATION, f"{step.what}: sent correlation id {sent[4:8].hex()}, got {frame[:4].hex()}")
         key, version = struct.unpack_from(">hh", sent)
         if key not in shared(self.offered):
             return True
@@ -404,7 +412,7 @@ class Fuzzer:
         except WireError as error:
             return Trouble(UNREADABLE, f"{step.what}: {error}")
         if response.trailing:
-            return Trouble(UNREADABLE, f"{step.what}: {len(response.trailing)} bytes behind the answer")
+            return Trouble(UNREADABLE, f"{step.what}: {len(response.trailing)} trailing bytes after the response")
         code = getattr(response.body, "error_code", None)
         if step.broken and self._counting and code is not None:
             self.errors[_named(code)] += 1
@@ -417,7 +425,7 @@ class Fuzzer:
 
 
 def _partitions(client: Client, names: Names) -> int:
-    """How many partitions of the topic of the run have a leader."""
+    """Return the number of partitions of the run's topic that have a leader."""
     answer = client.ask(MetadataRequest(topics=[MetadataRequest.Topic(name=names.topic)]), 3)
     return sum(partition.leader_id >= 0 for topic in answer.topics for partition in topic.partitions)
 

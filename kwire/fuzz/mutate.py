@@ -1,8 +1,8 @@
-"""Frames broken on purpose: one change at a time, told in one line.
+"""Mutations of frames: one change at a time, described in one line.
 
-Half of it knows the fields of the frame (lengths and counts that lie, nulls, overlong varints, tags twice or out of
-order, integers at their ends, record batches with a wrong checksum), half only bytes. Everything is a pure function of
-what it is given; chance is the caller's ``random.Random``.
+Some use the fields of the frame (wrong lengths and counts, nulls, overlong varints, duplicate or disordered tags,
+extreme integers, record batches with a wrong checksum), others only bytes. All functions are pure; randomness comes
+from the caller's ``random.Random``.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from kwire.fuzz.sites import Entry, Site, message_sites, request_sites, response
 from kwire.layout import Blob, Fixed, List, Maybe, Record, Text
 from kwire.limits import MAX_TEXT
 
-KNOWING = 0.7  # share of the mutations that know the fields
-MANY = 1_000  # copies of an element where there should be one
+FIELD_SHARE = 0.7  # share of the mutations that use the fields
+MANY = 1_000  # copies of an element
 TEXTS = (*(text.encode("utf-8", "surrogateescape") for text in edges.TEXTS), b"\xff\xfe", b"x" * MAX_TEXT)
 LENGTHS = (-(2**31), -32_768, -2, -1, 0, 1, 127, 128, 32_767, 32_768, 2**31 - 1)
-BATCH_FIELDS = {  # of a record batch of magic 2: where, how written, what is tried
+BATCH_FIELDS = {  # fields of a record batch of magic 2: offset, struct format, values to try
     "base offset": (0, ">q", (-1, 55, 2**63 - 1)),
     "batch length": (8, ">i", (-1, 0, 1, 48, 49, 2**31 - 1)),
     "leader epoch": (12, ">i", (-2, 2**31 - 1)),
@@ -48,7 +48,14 @@ CRC_AT, CRC_FROM = 17, 21
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """``data``: the frame with the change; ``what`` was done, at ``offset``, to the field ``path`` ("" for bytes)."""
+    """A mutated frame.
+
+    Attributes:
+        data: the frame with the change.
+        what: description of the change.
+        path: the changed field; empty for a change of raw bytes.
+        offset: position of the change.
+    """
 
     data: bytes
     what: str
@@ -61,7 +68,7 @@ class Mutation:
 
 @dataclass(frozen=True, slots=True)
 class _Edit:
-    """Bytes ``start`` to ``end`` become ``new``."""
+    """A replacement of the bytes ``start`` to ``end`` by ``new``."""
 
     start: int
     end: int
@@ -81,10 +88,14 @@ def mutate(
     other: bytes = b"",
     header: bool = True,
 ) -> Mutation:
-    """One change to a frame, which comes without its length prefix: any that ``field_mutations`` has, or of bytes.
+    """Return a frame with one change, random among ``field_mutations`` and changes of raw bytes.
 
-    ``api_key`` and ``api_version``: of a response; a request says them itself. ``other``: a frame to splice it with.
-    ``header=False`` leaves the fields of the header alone, if there are others.
+    Args:
+        frame: without its length prefix.
+        api_key: API key of a response; requests contain it.
+        api_version: API version of a response; requests contain it.
+        other: another frame to splice with.
+        header: False to change no fields of the header unless there are no others.
     """
     sites = _sites(frame, api_key, api_version)
     if not header:
@@ -93,12 +104,12 @@ def mutate(
 
 
 def mutate_message(message: type, data: bytes, version: int, random: Random) -> Mutation:
-    """One change to a message without header, such as a blob."""
+    """Return a message without header, such as a blob, with one change."""
     return _one(data, message_sites(message, data, version), random, b"")
 
 
 def field_mutations(frame: bytes, *, api_key: int | None = None, api_version: int | None = None) -> Iterator[Mutation]:
-    """Every change that knows the fields of this frame, in the order of its bytes."""
+    """Return every change of the frame's fields, in the order of its bytes."""
     for site in _sites(frame, api_key, api_version):
         yield from (_applied(frame, site, edit) for edit in _edits(frame, site))
 
@@ -110,7 +121,7 @@ def _sites(frame: bytes, api_key: int | None, api_version: int | None) -> list[S
 
 
 def _one(data: bytes, sites: list[Site], random: Random, other: bytes) -> Mutation:
-    if sites and random.random() < KNOWING:
+    if sites and random.random() < FIELD_SHARE:
         site = random.choice(sites)
         return _applied(data, site, random.choice(_edits(data, site)))
     changes: list[Change] = [*BYTES, partial(_splice, other=other)] if other else [*BYTES]
@@ -124,24 +135,24 @@ def _applied(data: bytes, site: Site, edit: _Edit) -> Mutation:
 
 
 def _edits(data: bytes, site: Site) -> list[_Edit]:
-    """What can be done to one site; never nothing, and each changes the bytes."""
-    found: Iterable[_Edit]
+    """Return the possible changes of one site: at least one, and each changes the bytes."""
+    edits: Iterable[_Edit]
     match site.node:
         case Fixed(wire):
-            found = _of_fixed(site, wire)
+            edits = _of_fixed(site, wire)
         case Text():
-            found = [*_of_length(data, site), *_of_content(site, TEXTS)]
+            edits = [*_of_length(data, site), *_of_content(site, TEXTS)]
         case Blob(records=True) if site.whole - site.end >= BATCH_HEADER:
-            found = [*_of_length(data, site), *_of_batch(data, site)]
+            edits = [*_of_length(data, site), *_of_batch(data, site)]
         case Blob():
-            found = [*_of_length(data, site), *_of_content(site, edges.CONTENTS)]
+            edits = [*_of_length(data, site), *_of_content(site, edges.CONTENTS)]
         case List():
-            found = [*_of_length(data, site), *_of_elements(data, site)]
+            edits = [*_of_length(data, site), *_of_elements(data, site)]
         case Maybe():
-            found = [_Edit(site.offset, site.end, bytes([byte]), f"marker {byte}") for byte in (0, 1, 2, 127, 128, 255)]
+            edits = [_Edit(site.offset, site.end, bytes([byte]), f"marker {byte}") for byte in (0, 1, 2, 127, 128, 255)]
         case Record():
-            found = [*_of_section(data, site), *(edit for entry in site.entries for edit in _of_entry(data, entry))]
-    return [edit for edit in found if data[edit.start : edit.end] != edit.new]
+            edits = [*_of_section(data, site), *(edit for entry in site.entries for edit in _of_entry(data, entry))]
+    return [edit for edit in edits if data[edit.start : edit.end] != edit.new]
 
 
 def _of_fixed(site: Site, wire: str) -> Iterator[_Edit]:
@@ -158,28 +169,28 @@ def _of_fixed(site: Site, wire: str) -> Iterator[_Edit]:
             near = {value for value in (site.value - 1, site.value + 1) if low <= value <= high}
             form = to_construct(site.node)
             news = {str(value): form.build(value) for value in (*edges.integers(wire), *sorted(near))}
-    yield from (_Edit(site.offset, site.end, new, f"{wire} {site.value} becomes {told}") for told, new in news.items())
+    yield from (_Edit(site.offset, site.end, new, f"{wire} {site.value} becomes {name}") for name, new in news.items())
 
 
 def _of_length(data: bytes, site: Site) -> Iterator[_Edit]:
-    """The length or count lies; what it speaks of stays."""
+    """Yield wrong lengths or counts, with the content unchanged."""
     assert isinstance(site.node, (Text, Blob, List))
     word = "count" if isinstance(site.node, List) else "length"
     size = -1 if site.value is None else site.value
-    wanted = dict.fromkeys((*LENGTHS, size - 1, size + 1, len(data) - site.end, len(data) - site.end + 1))
-    for value in wanted:
+    values = dict.fromkeys((*LENGTHS, size - 1, size + 1, len(data) - site.end, len(data) - site.end + 1))
+    for value in values:
         new = _length(site.node, value)
         if new is not None and value != size:
-            yield _Edit(site.offset, site.end, new, f"{word} {size} says {value}")
+            yield _Edit(site.offset, site.end, new, f"{word} {size} becomes {value}")
     if site.node.compact:
         overlong = data[site.offset : site.end - 1] + bytes([data[site.end - 1] | 0x80, 0])
-        yield _Edit(site.offset, site.end, overlong, f"{word} {size} in a byte too many")
-        for told, new in edges.VARINTS.items():
-            yield _Edit(site.offset, site.end, new, f"{word} {size} says {told}")
+        yield _Edit(site.offset, site.end, overlong, f"{word} {size} as an overlong varint")
+        for name, new in edges.VARINTS.items():
+            yield _Edit(site.offset, site.end, new, f"{word} {size} becomes {name}")
 
 
 def _length(node: Text | Blob | List, value: int) -> bytes | None:
-    """A length as this form writes it; None if it cannot."""
+    """Return the encoding of a length in this form; None if it cannot be encoded."""
     if node.compact:
         return uvarint(value + 1) if value >= -1 else None
     try:
@@ -188,36 +199,38 @@ def _length(node: Text | Blob | List, value: int) -> bytes | None:
         return None
 
 
-def _right_length(node: Text | Blob | List, value: int) -> bytes:
+def _valid_length(node: Text | Blob | List, value: int) -> bytes:
     length = _length(node, value)
-    assert length is not None, "a length that every form can write"
+    assert length is not None, "every form can encode this length"
     return length
 
 
 def _of_content(site: Site, contents: tuple[bytes, ...]) -> Iterator[_Edit]:
-    """Other content behind a length that is right; and a null where there was something."""
+    """Yield other content with a correct length; and null in place of a value."""
     assert isinstance(site.node, (Text, Blob))
-    yield _Edit(site.offset, site.whole, _right_length(site.node, -1), "is null")
+    yield _Edit(site.offset, site.whole, _valid_length(site.node, -1), "is null")
     for content in contents:
-        length = _right_length(site.node, len(content))
-        told = repr(content) if len(content) < 20 else f"{len(content)} bytes, {content[:8]!r}..."
-        yield _Edit(site.offset, site.whole, length + content, f"becomes {told}")
+        length = _valid_length(site.node, len(content))
+        shown = repr(content) if len(content) < 20 else f"{len(content)} bytes, {content[:8]!r}..."
+        yield _Edit(site.offset, site.whole, length + content, f"becomes {shown}")
 
 
 def _of_elements(data: bytes, site: Site) -> Iterator[_Edit]:
-    """Fewer or more elements behind a count that is right."""
+    """Yield fewer or more elements with a correct count."""
     assert isinstance(site.node, List)
-    yield _Edit(site.offset, site.whole, _right_length(site.node, -1), "is null")
-    yield _Edit(site.offset, site.whole, _right_length(site.node, 0), f"loses its {site.value or 0} elements")
+    yield _Edit(site.offset, site.whole, _valid_length(site.node, -1), "is null")
+    yield _Edit(site.offset, site.whole, _valid_length(site.node, 0), f"loses its {site.value or 0} elements")
     if site.value:
         element, rest = data[site.end : site.first], data[site.end : site.whole]
         for more in (1, MANY):
-            count = _right_length(site.node, site.value + more)
-            yield _Edit(site.offset, site.whole, count + element * more + rest, f"its first element {more} times more")
+            count = _valid_length(site.node, site.value + more)
+            yield _Edit(
+                site.offset, site.whole, count + element * more + rest, f"its first element repeated {more} times"
+            )
 
 
 def _of_batch(data: bytes, site: Site) -> Iterator[_Edit]:
-    """Fields of the first record batch, with the checksum left as it was, or made right again."""
+    """Yield changes of the first record batch's fields, with the old checksum and with a correct one."""
     assert isinstance(site.node, Blob)
     begin = site.end
     for name, (at, code, values) in BATCH_FIELDS.items():
@@ -225,49 +238,53 @@ def _of_batch(data: bytes, site: Site) -> Iterator[_Edit]:
         (now,) = struct.unpack_from(code, data, where)
         for value in values:
             new = struct.pack(code, value)
-            told = f"{name} of the first batch, {now}, becomes {value}"
-            yield _Edit(where, where + len(new), new, told)
+            change = f"{name} of the first batch, {now}, becomes {value}"
+            yield _Edit(where, where + len(new), new, change)
             if at >= CRC_FROM:
                 changed = bytearray(data[begin : site.whole])
                 changed[at : at + len(new)] = new
                 end = PREFIX + struct.unpack_from(">i", changed, 8)[0]
                 struct.pack_into(">I", changed, CRC_AT, crc32c(bytes(changed[CRC_FROM:end])))
-                yield _Edit(begin, site.whole, bytes(changed), f"{told}, with the checksum right")
+                yield _Edit(begin, site.whole, bytes(changed), f"{change}, with a correct checksum")
     batch = data[begin : site.whole]
-    grown, cut = _right_length(site.node, len(batch) * 2), _right_length(site.node, len(batch) - 1)
-    yield _Edit(site.offset, site.whole, grown + batch * 2, "its batches come twice")
-    yield _Edit(site.offset, site.whole, cut + batch[:-1], "its last byte is gone")
+    grown, cut = _valid_length(site.node, len(batch) * 2), _valid_length(site.node, len(batch) - 1)
+    yield _Edit(site.offset, site.whole, grown + batch * 2, "its batches are duplicated")
+    yield _Edit(site.offset, site.whole, cut + batch[:-1], "its last byte is removed")
 
 
 def _of_section(data: bytes, site: Site) -> Iterator[_Edit]:
-    """The count of a tagged section lies; fields of it are repeated, disordered, added, lost."""
+    """Yield changes of a tagged section: a wrong count; fields that are repeated, disordered, added or removed."""
     count, entries = site.value, [data[entry.offset : entry.end] for entry in site.entries]
     for value in dict.fromkeys((0, count + 1, 127, 2**31 - 1)):
-        yield _Edit(site.offset, site.end, uvarint(value), f"count {count} of tagged fields says {value}")
-    for told, new in edges.VARINTS.items():
-        yield _Edit(site.offset, site.end, new, f"count {count} of tagged fields says {told}")
+        yield _Edit(site.offset, site.end, uvarint(value), f"count {count} of tagged fields becomes {value}")
+    for name, new in edges.VARINTS.items():
+        yield _Edit(site.offset, site.end, new, f"count {count} of tagged fields becomes {name}")
     rest = data[site.end : site.whole]
     for tag in edges.TAGS:
         if tag not in {entry.tag for entry in site.entries}:
             unknown = uvarint(tag) + b"\2??"
-            yield _Edit(site.offset, site.whole, uvarint(count + 1) + rest + unknown, f"tagged field {tag} of 2 bytes")
+            yield _Edit(
+                site.offset, site.whole, uvarint(count + 1) + rest + unknown, f"tagged field {tag} of 2 bytes is added"
+            )
     if entries:
         yield _Edit(site.offset, site.whole, b"\0", f"loses its {count} tagged fields")
-        yield _Edit(site.offset, site.whole, uvarint(count + 1) + rest + entries[-1], "its last tagged field twice")
+        yield _Edit(
+            site.offset, site.whole, uvarint(count + 1) + rest + entries[-1], "its last tagged field is duplicated"
+        )
     if len(entries) > 1:
         reverse = b"".join(reversed(entries))
-        yield _Edit(site.offset, site.whole, uvarint(count) + reverse, "its tagged fields in the reverse order")
+        yield _Edit(site.offset, site.whole, uvarint(count) + reverse, "its tagged fields are in reverse order")
 
 
 def _of_entry(data: bytes, entry: Entry) -> Iterator[_Edit]:
-    """The size of a tagged field lies, or it has another tag."""
+    """Yield wrong sizes of a tagged field, and other tags."""
     size = entry.end - entry.content_at
     for value in dict.fromkeys((0, max(size - 1, 0), size + 1, len(data) - entry.content_at + 1, 2**31 - 1)):
-        told = f"size {size} of tagged field {entry.tag} says {value}"
-        yield _Edit(entry.size_at, entry.content_at, uvarint(value), told)
-    for told, new in edges.VARINTS.items():
-        told = f"size {size} of tagged field {entry.tag} says {told}"
-        yield _Edit(entry.size_at, entry.content_at, new, told)
+        change = f"size {size} of tagged field {entry.tag} becomes {value}"
+        yield _Edit(entry.size_at, entry.content_at, uvarint(value), change)
+    for name, new in edges.VARINTS.items():
+        change = f"size {size} of tagged field {entry.tag} becomes {name}"
+        yield _Edit(entry.size_at, entry.content_at, new, change)
     for tag in edges.TAGS:
         yield _Edit(entry.offset, entry.size_at, uvarint(tag), f"tagged field {entry.tag} becomes {tag}")
     yield _Edit(entry.size_at, entry.end, b"\0", f"tagged field {entry.tag} loses its {size} bytes")
@@ -298,17 +315,17 @@ def _delete(data: bytes, random: Random) -> Mutation:
 def _repeat(data: bytes, random: Random) -> Mutation:
     at, size, times = _somewhere(data, random), random.choice((1, 2, 4, 8, 100)), random.choice((1, 1, 100))
     part = data[at : at + size] or b"\0"
-    return Mutation(_with(data, at, at, part * times), f"{len(part)} bytes {times} times more", "", at)
+    return Mutation(_with(data, at, at, part * times), f"{len(part)} bytes repeated {times} times", "", at)
 
 
 def _cut(data: bytes, random: Random) -> Mutation:
     at = _somewhere(data, random)
-    return Mutation(data[:at], f"cut off, {len(data) - at} bytes are gone", "", at)
+    return Mutation(data[:at], f"truncated, {len(data) - at} bytes removed", "", at)
 
 
 def _splice(data: bytes, random: Random, other: bytes) -> Mutation:
-    at, there = _somewhere(data, random), _somewhere(other, random)
-    return Mutation(data[:at] + other[there:], f"goes on as another frame does from byte {there}", "", at)
+    at, other_at = _somewhere(data, random), _somewhere(other, random)
+    return Mutation(data[:at] + other[other_at:], f"continues with another frame from its byte {other_at}", "", at)
 
 
 def _somewhere(data: bytes, random: Random) -> int:

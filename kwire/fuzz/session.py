@@ -1,7 +1,7 @@
-"""What a fuzzed client says: a consumer's session with one request in it that is broken on purpose. No sockets here.
+"""The requests of a fuzzed client: a consumer's session with one malformed request in it. No sockets here.
 
-A session is a list of requests, the body of each made when its turn comes, from what the answers before it said. What
-it says is a function of the source of chance and of those answers.
+A session is a list of requests; each body is built when it is due, from the responses so far. The requests are a
+function of the random source and of these responses.
 """
 
 from __future__ import annotations
@@ -49,26 +49,26 @@ STORY = (
     ApiKey.OFFSET_FETCH,
     ApiKey.LEAVE_GROUP,
 )
-AFTER = 3  # requests that follow the broken one
+AFTER = 3  # requests that follow the malformed one
 CLIENT = "kwfuzz"
 SESSION_MS, REBALANCE_MS = 6_000, 3_000
-PATIENCE = 5.0  # seconds in which a broker answers or hangs up, where nothing is to be waited for
-LONGEST = 10.0  # seconds; a request that may wait longer is not waited for
-HEADERS = 0.15  # share of the changes that may be to the header; most of these only end the connection
-PREFIX_LIES = 0.05  # share of the broken requests whose length is what is wrong
+RESPONSE_TIME = 5.0  # seconds within which a broker responds or closes the connection if the request does not wait
+LONGEST_WAIT = 10.0  # seconds; no response is expected for a request that may wait longer
+HEADERS = 0.15  # share of the mutations that may change the header; most of these only close the connection
+WRONG_PREFIXES = 0.05  # share of the mutations with a wrong length prefix
 
-_MANY = "what is broken in it may make a real broker do a great deal of work that outlives the run"
-_CLUSTER = "it changes the cluster, and with it what the rest of the run sees"
-_SECURITY = "it changes who may do what"
-_BROKERS = "brokers and controllers say it to each other; a broker that believes it is no longer one"
-EXCLUDED: Mapping[int, str] = {  # not broken unless asked for by name
+_MANY = "a mutated value may cause a real broker a lot of work that continues after the run"
+_CLUSTER = "it changes the cluster and so the rest of the run"
+_SECURITY = "it changes permissions"
+_BROKERS = "it is sent between brokers and controllers; a broker that processes a mutated one may stop working"
+EXCLUDED: Mapping[int, str] = {  # not mutated unless requested with --api, with the reason
     ApiKey.LEADER_AND_ISR: _BROKERS,
     ApiKey.STOP_REPLICA: _BROKERS,
     ApiKey.UPDATE_METADATA: _BROKERS,
     ApiKey.CONTROLLED_SHUTDOWN: _BROKERS,
     ApiKey.CREATE_TOPICS: _MANY,  # a partition count of 100,000 is legal
-    ApiKey.DELETE_TOPICS: "DeleteTopics deletes: a name that became another may be somebody's",
-    ApiKey.DELETE_RECORDS: "DeleteRecords deletes, everything up to an offset that became larger",
+    ApiKey.DELETE_TOPICS: "DeleteTopics: a mutated name may delete a topic that is not of this run",
+    ApiKey.DELETE_RECORDS: "DeleteRecords: a mutated offset may delete more records",
     ApiKey.WRITE_TXN_MARKERS: _BROKERS,
     ApiKey.CREATE_ACLS: _SECURITY,
     ApiKey.DELETE_ACLS: _SECURITY,
@@ -81,7 +81,7 @@ EXCLUDED: Mapping[int, str] = {  # not broken unless asked for by name
     ApiKey.ELECT_LEADERS: _CLUSTER,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _CLUSTER,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _CLUSTER,
-    ApiKey.ALTER_CLIENT_QUOTAS: "AlterClientQuotas throttles everybody, this run included",
+    ApiKey.ALTER_CLIENT_QUOTAS: "AlterClientQuotas may throttle all clients, including this run",
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _SECURITY,
     **dict.fromkeys(
         (
@@ -114,14 +114,14 @@ EXCLUDED: Mapping[int, str] = {  # not broken unless asked for by name
         ),
         _BROKERS,
     ),  # state of share groups
-    ApiKey.STREAMS_GROUP_HEARTBEAT: "StreamsGroupHeartbeat makes a broker create the internal topics that it names",
-    ApiKey.SASL_AUTHENTICATE: "SaslAuthenticate: a broker may delay every failed one on purpose",
+    ApiKey.STREAMS_GROUP_HEARTBEAT: "StreamsGroupHeartbeat makes a broker create the internal topics it names",
+    ApiKey.SASL_AUTHENTICATE: "SaslAuthenticate: a broker may delay failed ones on purpose",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What a run calls its own. ``nonce``: eight characters that no other run has; they stand in every name."""
+    """Names that a run uses. ``nonce``: eight characters, unique to the run, that are part of every name."""
 
     nonce: str
     topic_id: UUID = field(default_factory=lambda: UUID(int=0))
@@ -140,7 +140,13 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Bytes to send, with their length prefix; ``what`` they are; ``learned``: the member id that came in answer."""
+    """A request to send.
+
+    Attributes:
+        data: the bytes, with their length prefix.
+        what: description.
+        learned: the member id in the response.
+    """
 
     data: bytes
     what: str
@@ -149,7 +155,12 @@ class Step:
 
 
 class Session:
-    """One case. ``offered``: the versions of the broker by API key; ``api``: the only one to break."""
+    """One case.
+
+    Args:
+        offered: versions of the broker by API key.
+        api: key of the only API to mutate; None for all.
+    """
 
     def __init__(
         self, random: Random, names: Names, case: int, offered: Mapping[int, range], api: int | None = None
@@ -175,7 +186,7 @@ class Session:
         return plan
 
     def next(self) -> Step | None:
-        """What is sent next; None at the end."""
+        """Return the next step; None at the end."""
         number = len(self.steps)
         if number >= len(self._plan) or number > self._broken_at + AFTER:
             return None
@@ -185,7 +196,7 @@ class Session:
         frame = encode_request(body, version, correlation_id=number + 1, client_id=CLIENT)
         name = f"{APIS[key].name} v{version}"
         if key not in STORY:
-            name += " with values at their edges"
+            name += " with edge values"
         step = Step(pack(frame), name)
         if number == self._broken_at:
             step = self._break(frame, name, always=key in STORY)
@@ -193,7 +204,7 @@ class Session:
         return step
 
     def answered(self, response: Response) -> None:
-        """Take what the broker said to the step last given."""
+        """Process the response to the last step."""
         if isinstance(response.body, JoinGroupResponse) and response.body.member_id:
             self._member_id = response.body.member_id
             self._generation = response.body.generation_id
@@ -201,10 +212,10 @@ class Session:
 
     def _break(self, frame: bytes, name: str, *, always: bool) -> Step:
         random = self._random
-        if random.random() < PREFIX_LIES:
+        if random.random() < WRONG_PREFIXES:
             size = len(frame)
-            told = random.choice((-(2**31), -1, 0, 1, size - 1, size + 1, MAX_FRAME, MAX_FRAME + 1, 2**31 - 1))
-            return Step(struct.pack(">i", told) + frame, f"{name}: length {size} says {told}", broken=True)
+            length = random.choice((-(2**31), -1, 0, 1, size - 1, size + 1, MAX_FRAME, MAX_FRAME + 1, 2**31 - 1))
+            return Step(struct.pack(">i", length) + frame, f"{name}: length {size} becomes {length}", broken=True)
         whats = []
         for _ in range(random.choice((1, 1, 1, 2, 3) if always else (0, 1, 1, 2, 3))):
             other = random.choice(self.steps).data[4:] if self.steps else b""
@@ -326,27 +337,29 @@ class Session:
 
 
 def shared(offered: Mapping[int, range]) -> dict[int, Sequence[int]]:
-    """The versions that both the broker and kwire have, of the APIs where there are any."""
-    found: dict[int, Sequence[int]] = {}
+    """Return the versions that both the broker and kwire have, by API key; APIs without one are left out."""
+    common: dict[int, Sequence[int]] = {}
     for key, versions in offered.items():
         if key in APIS and (both := [version for version in versions_of(APIS[key].versions) if version in versions]):
-            found[key] = both
-    return found
+            common[key] = both
+    return common
 
 
 def due(data: bytes, offered: Mapping[int, range]) -> float:
-    """Seconds in which a broker must answer these bytes or hang up; inf where it need not do either."""
+    """Return the seconds within which a broker must respond to these bytes or close the connection; inf if it need
+    not.
+    """
     if len(data) < 4 or struct.unpack_from(">i", data)[0] > len(data) - 4:
-        return math.inf  # the rest may still come
+        return math.inf  # incomplete: the broker waits for the rest
     try:
         body: Any = decode_request(data[4:]).body
     except WireError:
         key = struct.unpack_from(">h", data, 4)[0] if len(data) >= 6 else -1
-        return math.inf if key in offered and key not in APIS else PATIENCE
+        return math.inf if key in offered and key not in APIS else RESPONSE_TIME
     if getattr(body, "acks", 1) == 0:
         return math.inf
     waits = [getattr(body, name, 0) for name in ("max_wait_ms", "timeout_ms", "session_timeout_ms")]
     if isinstance(body, (JoinGroupRequest, SyncGroupRequest)):
         waits += [SESSION_MS, getattr(body, "rebalance_timeout_ms", 0)]
     longest = max(waits) / 1000
-    return math.inf if longest > LONGEST else max(longest, 0) + PATIENCE
+    return math.inf if longest > LONGEST_WAIT else max(longest, 0) + RESPONSE_TIME

@@ -1,6 +1,6 @@
-"""Where a frame can be hurt: each number, length, count, marker and tag of it, with the bytes that it takes.
+"""Mutation points of a frame: each number, length, count, marker and tag, with its bytes.
 
-One more fold over the Layout. What cannot be decoded has the sites up to there.
+If a frame cannot be decoded, the points before the invalid field are returned.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from kwire.errors import DecodeError
 from kwire.headers import RequestHeader, ResponseHeader, response_header_version
 from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Text, resolve, smallest
 
-ROOT = "(frame)"  # what construct's paths begin with; primitives.where takes it off
+ROOT = "(frame)"  # root of construct's paths; primitives.where removes it
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A tagged field: where its tag, its size and its content begin, and where it ends."""
+    """A tagged field: offsets of its tag, its size, its content, and its end."""
 
     offset: int
     size_at: int
@@ -33,10 +33,16 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One thing of a frame. ``node``: its form, a Record for the tagged section of it.
+    """A mutation point of a frame.
 
-    ``offset`` to ``end``: the number, length, count or marker itself; ``whole``: the end of what it speaks of;
-    ``value``: the number, None for null; ``first``: the end of the first element; ``entries``: the tagged fields.
+    Attributes:
+        node: its form; a Record for the tagged section of that struct.
+        offset: start of the number, length, count or marker.
+        end: end of the number, length, count or marker.
+        whole: end of the content that it describes.
+        value: the number; None for null.
+        first: end of the first element.
+        entries: the tagged fields.
     """
 
     node: Node
@@ -50,7 +56,7 @@ class Site:
 
 
 def request_sites(frame: bytes) -> list[Site]:
-    """The sites of a request frame, header included."""
+    """Return the mutation points of a request frame, including the header."""
     walk = _Walk(frame)
     with suppress(DecodeError):
         api, version, header_version = envelope.request_form(frame)
@@ -61,7 +67,7 @@ def request_sites(frame: bytes) -> list[Site]:
 
 
 def response_sites(frame: bytes, api_key: int, api_version: int) -> list[Site]:
-    """The sites of a response frame to a request of this API and version, header included."""
+    """Return the mutation points of a response frame to a request of this API and version, including the header."""
     walk = _Walk(frame)
     with suppress(DecodeError):
         api, version = envelope.response_api(api_key, api_version)
@@ -71,7 +77,7 @@ def response_sites(frame: bytes, api_key: int, api_version: int) -> list[Site]:
 
 
 def message_sites(message: type, data: bytes, version: int) -> list[Site]:
-    """The sites of one message without a header, such as a blob."""
+    """Return the mutation points of a message without header, such as a blob."""
     walk = _Walk(data)
     with suppress(DecodeError):
         walk.message(message, version)
@@ -119,16 +125,16 @@ class _Walk:
                         self.sites[site] = replace(self.sites[site], first=self.at)
                 self.sites[site] = replace(self.sites[site], whole=self.at)
             case Maybe(record, tagged):
-                there = primitives.read_presence(self.stream, tagged, path)
-                site = self.note(node, path, start, there)
-                if there:
+                present = primitives.read_presence(self.stream, tagged, path)
+                site = self.note(node, path, start, present)
+                if present:
                     self.record(record, path)
                 self.sites[site] = replace(self.sites[site], whole=self.at)
             case Record():
                 self.record(node, path)
 
     def section(self, record: Record, path: str) -> None:
-        known = {slot.tag: slot for slot in record.tagged}
+        tagged_slots = {slot.tag: slot for slot in record.tagged}
         start = self.at
         count = primitives.read_tag_count(self.stream, path)
         site = self.note(record, path, start, count)
@@ -138,16 +144,16 @@ class _Walk:
             size_at = self.at
             size = primitives.read_uvarint(self.stream, path, offset)
             content_at = self.at
-            if tag in known:
-                here = f"{path} -> {known[tag].name}"
+            if tag in tagged_slots:
+                here = f"{path} -> {tagged_slots[tag].name}"
                 primitives.check_tag_size(self.stream, size, here)
-                self.node(known[tag].node, here)
+                self.node(tagged_slots[tag].node, here)
             else:
                 primitives.read(self.stream, size, path, offset)
             entry = Entry(offset, size_at, content_at, self.at, tag)
             self.sites[site] = replace(self.sites[site], whole=self.at, entries=(*self.sites[site].entries, entry))
 
     def note(self, node: Node, path: str, start: int, value: Any) -> int:
-        """Add a site that ends here; its number, to tell more of it later."""
+        """Add a mutation point that ends here; return its index, for adding details later."""
         self.sites.append(Site(node, primitives.where(path), start, self.at, value, self.at))
         return len(self.sites) - 1

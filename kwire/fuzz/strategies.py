@@ -1,7 +1,7 @@
-"""From a Layout to Hypothesis strategies: what any message, header, blob or frame can hold in one version.
+"""Hypothesis strategies for any message, header, blob or frame in one version, derived from its Layout.
 
-Values lean towards the edges: empty, null, the lengths around a second varint byte, the ends of every integer, text
-that is not ASCII or not even UTF-8, unknown tagged fields, NaN. Needs Hypothesis: the extra ``kwire[fuzz]``.
+Values are often edge cases: empty, null, lengths around a second varint byte, extreme integers, text that is not ASCII
+or not UTF-8, unknown tagged fields, NaN. Needs Hypothesis: the extra ``kwire[fuzz]``.
 """
 
 from __future__ import annotations
@@ -22,16 +22,19 @@ from kwire.schema import Api
 M = TypeVar("M")
 Direction = Literal["request", "response"]
 DIRECTIONS: tuple[Direction, ...] = ("request", "response")
-MAX_ELEMENTS = 2  # of a list of structs; lists of numbers and texts may be longer
+MAX_ELEMENTS = 2  # of an array of structs; arrays of numbers and strings may be longer
 
 
 _made: dict[tuple[type, int, bool], st.SearchStrategy[Any]] = {}
 
 
 def messages(message: type[M], version: int, *, nan: bool = True) -> st.SearchStrategy[M]:
-    """Every value that this version of a message, header or blob can carry.
+    """Return a strategy for all values that this version of a message, header or blob can carry.
 
-    ``nan=False`` leaves out the one float that is not equal to itself. Raises: SchemaError if there is no such version.
+    Args:
+        nan: False to exclude NaN, which is not equal to itself.
+
+    Raises: SchemaError if there is no such version.
     """
     key = message, version, nan
     if key not in _made:
@@ -41,9 +44,9 @@ def messages(message: type[M], version: int, *, nan: bool = True) -> st.SearchSt
 
 @st.composite
 def frames(draw: st.DrawFn, api: Api, version: int, direction: Direction, *, nan: bool = True) -> bytes:
-    """Frames of one API, version and direction: header and body, without the length prefix."""
+    """Draw frames of one API, version and direction: header and body, without the length prefix."""
     if direction not in ("request", "response"):
-        raise ValueError(f"a frame is a request or a response, not a {direction!r}")
+        raise ValueError(f"direction must be 'request' or 'response', got {direction!r}")
     if direction == "request":
         header = draw(messages(RequestHeader, request_header_version(api, version)))
         header.request_api_key, header.request_api_version = api.key, version
@@ -56,7 +59,7 @@ def frames(draw: st.DrawFn, api: Api, version: int, direction: Direction, *, nan
 
 @st.composite
 def any_message(draw: st.DrawFn, *, nan: bool = True) -> tuple[Any, int]:
-    """A request or response of any API in any of its versions, and that version."""
+    """Draw a request or response of any API in any of its versions, and that version."""
     api = APIS[draw(st.sampled_from(sorted(APIS)))]
     message = draw(st.sampled_from([api.request, api.response]))
     version = draw(st.sampled_from(list(versions_of(api.versions))))
@@ -93,7 +96,7 @@ class _Fold:
         return few | st.builds(lambda one, size: [one] * size, self.of(element), st.sampled_from(edges.SIZES))
 
     def tagged(self, slot: Slot) -> st.SearchStrategy[Any]:
-        return st.builds(slot.field.initial) | self.of(slot.node)  # at its default it is not written
+        return st.builds(slot.field.initial) | self.of(slot.node)  # a field at its default is not encoded
 
     def fixed(self, wire: str) -> st.SearchStrategy[Any]:
         match wire:

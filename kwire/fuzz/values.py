@@ -1,4 +1,4 @@
-"""From a Layout to values without Hypothesis: one with everything in it, or any from a source of chance."""
+"""Values of messages without Hypothesis, derived from a Layout: complete ones, and random ones."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kwire.fuzz import edges
 from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Slot, Text, resolve
 
 M = TypeVar("M")
-UNKNOWN_TAG = 20  # above every tag that is in use; where it is not, the next that is free
+UNKNOWN_TAG = 20  # above all tags in use, or else the next free one
 NOTHING: Mapping[str, Any] = {}
 
 
 def full(message: type[M], version: int) -> M:
-    """One value with everything in it: an element in each list, nothing null, an unknown tag in each struct."""
+    """Return a value with every field set: one element in each array, no nulls, an unknown tag in each struct."""
     value: M = _full(resolve(message, version))
     return value
 
@@ -39,17 +39,17 @@ def _full(node: Node) -> Any:
 
 
 def any_value(message: type[M], version: int, random: Random, known: Mapping[str, Any] = NOTHING) -> M:
-    """Some value that this version can carry, often with something at an edge.
+    """Return a random value that this version can carry, often with edge cases.
 
-    ``known``: what to put into fields of this name, or that name this kind of thing (``groupId``), wherever they
-    are; a list is one to choose from.
+    Args:
+        known: values for fields by name, or by entity (``groupId``), at any depth; a list is one to choose from.
     """
     value: M = _Chance(random, known).of(resolve(message, version))
     return value
 
 
 def free_tag(record: Record, tag: int) -> int:
-    """``tag``, or the next that the struct does not use itself."""
+    """Return ``tag``, or the next one that the struct does not use."""
     used = {slot.tag for slot in record.tagged}
     while tag in used:
         tag += 1
@@ -83,12 +83,12 @@ class _Chance:
         of_element = slot.field.of.entity if slot.field.of is not None else ""
         for name in (slot.name, slot.field.entity, of_element):
             if name in self.known and self.random.random() < 0.9:
-                given = self.known[name]
-                found = self.random.choice(given) if isinstance(given, list) else given
-                if isinstance(slot.node, List) and _fits(slot.node.element, found):
-                    return [found]
-                if _fits(slot.node, found):
-                    return found
+                preset = self.known[name]
+                value = self.random.choice(preset) if isinstance(preset, list) else preset
+                if isinstance(slot.node, List) and _fits(slot.node.element, value):
+                    return [value]
+                if _fits(slot.node, value):
+                    return value
         return self.of(slot.node)
 
     def some(self, record: Record) -> list[Slot]:
@@ -112,7 +112,7 @@ class _Chance:
 
 
 def _fits(node: Node, value: Any) -> bool:
-    """True if this form can hold the value, as far as its type tells."""
+    """True if this form can hold the value, judging by its type."""
     match node:
         case Fixed("uuid"):
             return isinstance(value, UUID)

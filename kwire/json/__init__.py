@@ -1,1 +1,1 @@
-"""Messages as JSON: objects, text, and objects with more in them."""
+"""Messages as JSON: as objects, as text, and as objects with topic names and nested messages decoded."""

@@ -1,8 +1,8 @@
-"""Messages as JSON objects, by generated functions: as ``objects`` gives them, faster, and with more in them.
+"""The JSON form of messages with additional decoded content, written by generated functions.
 
-What Kafka's names do not hold stands under names of its own, which begin with an underscore: ``_topic_name`` beside a
-topic id; beside bytes that hold a message, ``_metadata``, ``_assignment`` and so on with what ``kwire blob`` prints
-of it; ``_records`` beside records that were to be opened. Secrets that were taken out read ``[redacted]``.
+It is the form of ``kwire.json.objects`` plus keys that begin with an underscore: ``_topic_name`` next to a topic id;
+``_metadata``, ``_assignment`` and so on, with the output of ``kwire blob``, next to bytes that hold a message;
+``_records`` next to record batches, if requested. Redacted secrets are shown as ``[redacted]``.
 """
 
 from __future__ import annotations
@@ -27,17 +27,27 @@ from kwire.redact import REDACTED
 from kwire.schema import ZERO_UUID
 
 Form = dict[str, Any]
-ASSIGNORS = {"JoinGroupRequest.Protocol": "name", "DescribeGroupsResponse.Group": "protocol_data"}  # field that says it
-MAX_OPENED = 16 * 1024 * 1024  # bytes that the records of one field may become
-MAX_RECORDS = 10_000  # told of one field
+ASSIGNORS = {
+    "JoinGroupRequest.Protocol": "name",
+    "DescribeGroupsResponse.Group": "protocol_data",
+}  # the field with the assignor's name
+MAX_OPENED = 16 * 1024 * 1024  # decompressed bytes of the records of one field
+MAX_RECORDS = 10_000  # records shown of one field
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a form takes from outside of its message, or from above: names of topics, what the group is."""
+    """What the JSON form of a message depends on besides the message.
+
+    Attributes:
+        name_of: returns the name of a topic id, or None.
+        records: True to decode record batches.
+        protocol_type: protocol type of the group, if known.
+        assignor: name of the group's assignor, if known.
+    """
 
     name_of: Callable[[UUID], str | None] = lambda _: None
-    records: bool = False  # open them
+    records: bool = False  # decode record batches
     protocol_type: str | None = None
     assignor: str | None = None
 
@@ -52,28 +62,30 @@ PLAIN = Context()
 
 
 def form_of(message: Any, version: int, context: Context = PLAIN) -> Form:
-    """The JSON form of a message in this version."""
+    """Return the JSON form of a message in this version."""
     return _former(message.__class__, version)(message, context)
 
 
 def error_of(message: Any, version: int) -> int | None:
-    """The error code of a response: its own, or else the first inside it that is not 0; None if it cannot have one."""
-    found = _errors(message.__class__, version)
-    return None if found is None else found(message)
+    """Return the error code of a response: its own, else the first nested one that is not 0; None if it has no error
+    code.
+    """
+    first_error = _errors(message.__class__, version)
+    return None if first_error is None else first_error(message)
 
 
 @cache
 def _former(message: type, version: int) -> Callable[[Any, Context], Form]:
     maker = _FormFunctions(f"form of {message.__qualname__} v{version}")
-    found: Callable[[Any, Context], Form] = maker.run(maker.record(resolve(message, version)), _SPACE)
-    return found
+    form_function: Callable[[Any, Context], Form] = maker.run(maker.record(resolve(message, version)), _SPACE)
+    return form_function
 
 
 class _FormFunctions(StructFunctions):
-    """Functions that return the form of a struct."""
+    """Generated functions that return the JSON form of a struct."""
 
     def record(self, record: Record) -> str:
-        """The name of the function that gives the form of a struct."""
+        """Generate the function that returns the form of a struct; return its name."""
         name, lines = self.begin("form", "o, c")
         struct = record.type.__qualname__
         carried = {slot.name for slot in record.slots}
@@ -87,14 +99,14 @@ class _FormFunctions(StructFunctions):
             lines.add(f"if {self.is_not_initial(slot.name, slot.field)}:")
             lines.add(f'    d["{slot.name}"] = {self.value(slot.node, f"o.{slot.name}")}')
         for slot in record.slots:
-            self.more(lines, struct, slot.name, slot.node)
+            self.add_decoded(lines, struct, slot.name, slot.node)
         if record.flexible:
             lines.add("if o.unknown_tags:", f'    d["{UNKNOWN_TAGS}"] = tags(o.unknown_tags)')
         lines.add("return d")
         return name
 
-    def more(self, lines: Lines, struct: str, name: str, node: Node) -> None:
-        """What stands beside a field under a name of its own."""
+    def add_decoded(self, lines: Lines, struct: str, name: str, node: Node) -> None:
+        """Add the statements for the decoded content of a field, under its additional key."""
         inner: str | None = None
         if name == "topic_id" and node == Fixed("uuid"):
             inner, name = "topic(o.topic_id, c)", "topic_name"
@@ -106,7 +118,7 @@ class _FormFunctions(StructFunctions):
             lines.add(f"m = {inner}", "if m is not None:", f'    d["_{name}"] = m')
 
     def value(self, node: Node, place: str) -> str:
-        """An expression for the form of a value."""
+        """Return an expression for the form of a value."""
         match node:
             case Fixed("uuid"):
                 return f"uuid({place})"
@@ -133,39 +145,39 @@ class _FormFunctions(StructFunctions):
 @cache
 def _errors(message: type, version: int) -> Callable[[Any], int] | None:
     lines = Lines("def error(o0):")
-    if not _find_errors(lines, resolve(message, version), 0):
+    if not _add_error_checks(lines, resolve(message, version), 0):
         return None
     lines.add("return 0")
     title, names = f"first error code of {message.__qualname__} v{version}", Names()
-    found: Callable[[Any], int] = run(source(title, names, [lines]), names, {})["error"]
-    return found
+    first_error: Callable[[Any], int] = run(source(title, names, [lines]), names, {})["error"]
+    return first_error
 
 
-def _find_errors(lines: Lines, record: Record, depth: int) -> bool:
-    """Statements that return the first error code inside a struct; False if there can be none."""
-    here, inner, found = f"o{depth}", f"o{depth + 1}", False
+def _add_error_checks(lines: Lines, record: Record, depth: int) -> bool:
+    """Add statements that return the first error code of a struct; return False if it cannot have one."""
+    here, inner, has_code = f"o{depth}", f"o{depth + 1}", False
     for slot in record.slots:
         if slot.name == "error_code" and slot.node == Fixed("int16"):
             lines.add(f"if {here}.error_code:", f"    return {here}.error_code")
-            found = True
+            has_code = True
     for slot in record.slots:
         match slot.node:
             case List(Record() as struct) if _has_error(struct):
                 with lines.block(f"for {inner} in {here}.{slot.name} or ():"):
-                    _find_errors(lines, struct, depth + 1)
-                found = True
+                    _add_error_checks(lines, struct, depth + 1)
+                has_code = True
             case (Record() as struct) | Maybe(struct) if _has_error(struct):
                 lines.add(f"{inner} = {here}.{slot.name}")
                 with lines.block(f"if {inner} is not None:"):
-                    _find_errors(lines, struct, depth + 1)
-                found = True
+                    _add_error_checks(lines, struct, depth + 1)
+                has_code = True
             case _:
                 pass
-    return found
+    return has_code
 
 
 def _has_error(record: Record) -> bool:
-    return _find_errors(Lines(""), record, 0)
+    return _add_error_checks(Lines(""), record, 0)
 
 
 _uuid = lru_cache(4_096)(uuid_text)
@@ -191,7 +203,10 @@ def _topic(topic_id: UUID, context: Context) -> str | None:
 
 @lru_cache(1_024)
 def _stored(name: str, data: bytes, assignor: str | None) -> Form | None:
-    """What ``kwire blob`` prints of a message behind its version; None if it is none. Never changed by who gets it."""
+    """Return the output of ``kwire blob`` for a message stored with its version, or None if the bytes are not one.
+
+    The result is cached, so callers must not change it.
+    """
     blob = BLOBS[name]
     try:
         version = readable_version(blob, written := stored_version(blob, data))
@@ -206,7 +221,7 @@ def _stored(name: str, data: bytes, assignor: str | None) -> Form | None:
 
 
 def _user_data(data: bytes, assignor: str | None) -> Form | None:
-    """What the sticky assignors say of themselves."""
+    """Return the decoded user data of the sticky assignors, or None."""
     value: Any
     try:
         if assignor == "sticky":
@@ -227,27 +242,27 @@ def _inside(data: bytes | None, name: str, context: Context) -> Form | None:
 
 
 def _opened(data: bytes | None) -> list[Form] | None:
-    """Batches with their records; of what cannot be read, why."""
+    """Return record batches with their records; a batch that cannot be decoded becomes an object with the error."""
     if data is None:
         return None
-    told: list[Form] = []
-    left, count = MAX_OPENED, 0
+    batches: list[Form] = []
+    remaining, count = MAX_OPENED, 0
     try:
         for batch in read(data):
             form: Form = {"base_offset": batch.base_offset, "magic": batch.magic, "codec": batch.codec, "records": []}
-            told.append(form)
-            for record in batch.records(verify_crc=False, limit=left):
+            batches.append(form)
+            for record in batch.records(verify_crc=False, limit=remaining):
                 count += 1
-                left -= len(record.key or b"") + len(record.value or b"")
-                if count > MAX_RECORDS or left <= 0:
-                    form["error"] = "more than is told"
-                    return told
+                remaining -= len(record.key or b"") + len(record.value or b"")
+                if count > MAX_RECORDS or remaining <= 0:
+                    form["error"] = "truncated: above the display limit"
+                    return batches
                 headers = [[name, _data(value)] for name, value in record.headers]
                 line = {"offset": record.offset, "timestamp": record.timestamp, "key": _data(record.key)}
                 form["records"].append({**line, "value": _data(record.value), "headers": headers})
     except DecodeError as error:
-        told.append({"error": str(error)})
-    return told
+        batches.append({"error": str(error)})
+    return batches
 
 
 _SPACE: dict[str, Any] = {

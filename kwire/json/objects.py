@@ -1,7 +1,7 @@
 """Messages as JSON objects and back: the form that ``kwire decode`` prints.
 
-Keys are Kafka's field names in snake_case; bytes are base64, uuids Kafka's URL-safe base64 without padding. A field
-that the version does not carry is absent, a tagged field at its default as well; unknown tagged fields stand in
+Keys are Kafka's field names in snake_case; bytes are base64, uuids Kafka's URL-safe base64 without padding. Fields that
+the version does not have are absent, and so are tagged fields at their default; unknown tagged fields are in
 ``_unknown_tags`` of the struct that holds them.
 """
 
@@ -27,14 +27,15 @@ _NOT_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def to_json(value: object, version: int) -> dict[str, Any]:
-    """The JSON form of a message in this version. Raises: SchemaError if there is no such version."""
+    """Return the JSON form of a message in this version. Raises: SchemaError if there is no such version."""
     return _dump_record(value, resolve(type(value), version))
 
 
 def from_json(message: type[M], form: object, version: int) -> M:
-    """A message from its JSON form; what is absent has its default.
+    """Return a message from its JSON form; absent fields have their default.
 
-    Raises: EncodeError with the path of a key that is unknown or a value of the wrong kind; SchemaError.
+    Raises: EncodeError with the path of an unknown key or a value of the wrong type; SchemaError if there is no such
+        version.
     """
     try:
         value: M = _load(form, resolve(message, version), "")
@@ -45,7 +46,7 @@ def from_json(message: type[M], form: object, version: int) -> M:
 
 
 def uuid_text(value: UUID) -> str:
-    """Kafka's text of a uuid: 22 characters."""
+    """Return Kafka's text form of a uuid: 22 characters."""
     return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
 
 
@@ -61,7 +62,7 @@ def _dump_record(value: object, record: Record) -> dict[str, Any]:
 
 
 def dump(value: Any, node: Node) -> Any:
-    """The JSON form of a value that is written like this."""
+    """Return the JSON form of a value with this layout."""
     if value is None:
         return None
     match node:
@@ -83,7 +84,7 @@ def dump(value: Any, node: Node) -> Any:
 
 def _load(form: Any, node: Node, path: str) -> Any:
     if form is None and not isinstance(node, Record):
-        return None  # the engine refuses it where it is not allowed
+        return None  # the engine raises where null is not allowed
     match node:
         case Fixed("uuid"):
             return _uuid(form, path)
@@ -122,7 +123,7 @@ def _load_record(form: Any, record: Record, path: str) -> Any:
         elif key in nodes:
             values[key] = _load(item, nodes[key], here)
         else:
-            raise EncodeError("this version has no such field", path=here)
+            raise EncodeError("unknown field in this version", path=here)
     return record.type(**values)
 
 

@@ -1,6 +1,6 @@
-"""Messages as JSON text, by generated functions: what json.dumps makes of ``objects.to_json``, six times as fast.
+"""Messages as JSON text, written by generated functions: equal to json.dumps of ``objects.to_json``, six times as fast.
 
-A function is generated for each version of a message when it is first asked for, and kept.
+A function is generated for each version of a message on first use, and cached.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ from kwire.codegen import StructFunctions
 from kwire.json.objects import UNKNOWN_TAGS, dump, uuid_text
 from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Text, resolve
 
-RECORDS = "records"  # the field whose bytes may be left out
+RECORDS = "records"  # field name of record batches
 NULL = "null"
 
 
 def json_text(message: Any, version: int, *, records: bool = True) -> str:
-    """The JSON form of a message in this version, as one line without spaces, in ASCII.
+    """Return the JSON form of a message in this version, as one line of ASCII without spaces.
 
-    ``records``: False for ``{"bytes": n}`` in the place of record batches. Raises: SchemaError if there is no such
-    version.
+    Args:
+        records: False to write ``{"bytes": n}`` in place of record batches.
+
+    Raises: SchemaError if there is no such version.
     """
     return _writer(message.__class__, version, records)(message)
 
@@ -33,19 +35,19 @@ def json_text(message: Any, version: int, *, records: bool = True) -> str:
 @cache
 def _writer(message: type, version: int, records: bool) -> Callable[[Any], str]:
     maker = _TextFunctions(f"JSON text of {message.__qualname__} v{version}", records)
-    found: Callable[[Any], str] = maker.run(maker.record(resolve(message, version)), _SPACE)
-    return found
+    text_function: Callable[[Any], str] = maker.run(maker.record(resolve(message, version)), _SPACE)
+    return text_function
 
 
 class _TextFunctions(StructFunctions):
-    """Functions that return the text of a struct."""
+    """Generated functions that return the JSON text of a struct."""
 
     def __init__(self, title: str, records: bool) -> None:
         super().__init__(title)
         self.records = records
 
     def record(self, record: Record) -> str:
-        """The name of the function that gives the text of a struct."""
+        """Generate the function that returns the text of a struct; return its name."""
         name, lines = self.begin("text", "o")
         items = ",".join(f'"{slot.name}":{{{self.value(slot.node, slot.name)}}}' for slot in record.slots)
         if not record.tagged and not record.flexible:
@@ -61,7 +63,7 @@ class _TextFunctions(StructFunctions):
         return name
 
     def value(self, node: Node, name: str) -> str:
-        """An expression, without quotes and braces, for the text of the field of this name."""
+        """Return an expression for the text of the field ``name``, for use in an f-string."""
         match node:
             case Blob(records=True) if name == RECORDS and not self.records:
                 return f"size(o.{name})"
@@ -75,7 +77,7 @@ class _TextFunctions(StructFunctions):
                 return f"{self.function(node)}(o.{name})"
 
     def function(self, node: Node) -> str:
-        """The name of a function that gives the text of values of this form."""
+        """Return the name of a function that returns the text of values with this layout."""
         match node:
             case Fixed(wire):
                 return _FIXED.get(wire, "str")

@@ -1,7 +1,6 @@
-"""Records: what Produce and Fetch carry as opaque bytes, in each of the three forms that Kafka has had.
+"""Records, which Produce and Fetch carry as opaque bytes, in Kafka's three formats.
 
-``read`` takes any of them. Building is a matter of one form: ``build_batch`` (magic 2, since Kafka 0.11) and
-``build_message_set`` (magic 0 and 1).
+``read`` decodes any of them. ``build_batch`` writes magic 2 (since Kafka 0.11), ``build_message_set`` magic 0 and 1.
 """
 
 from __future__ import annotations
@@ -18,10 +17,13 @@ __all__ = ["Batch", "Message", "Record", "RecordSet", "build_batch", "build_mess
 
 
 class RecordSet(Protocol):
-    """What a Batch and a Message have in common. ``data``: its bytes; ``codec``: one of ``compression.NAMES``.
+    """The common interface of Batch and Message.
 
-    All but the records is known without decompressing anything, except the base offset and count of a compressed
-    Message: these open it.
+    Only ``records`` decompresses, except that ``base_offset`` and ``count`` of a compressed Message do too.
+
+    Attributes:
+        data: the encoded bytes.
+        codec: compression, a key of ``compression.NAMES``.
     """
 
     @property
@@ -47,17 +49,17 @@ class RecordSet(Protocol):
 
 
 def read(data: bytes | bytearray | memoryview | None) -> Iterator[RecordSet]:
-    """The batches and messages of a records field, whatever their magic; the field may mix them.
+    """Yield the batches and messages of a records field, of any magic, also mixed.
 
-    One cut short at the end is left out, as brokers cut answers to a size. Raises: DecodeError for a header that
-    cannot be, after those before it.
+    A truncated last one is left out, because brokers cut Fetch responses at a size. Raises: DecodeError for an invalid
+    header, after everything before it.
     """
     at = 0
     data = data if data is None else bytes(data)
     while data is not None and len(data) - at > MAGIC_AT:
         try:
-            found: RecordSet = read_message(data, at) if data[at + MAGIC_AT] < 2 else read_batch(data, at)
+            record_set: RecordSet = read_message(data, at) if data[at + MAGIC_AT] < 2 else read_batch(data, at)
         except Truncated:
             return
-        yield found
-        at += len(found.data)
+        yield record_set
+        at += len(record_set.data)

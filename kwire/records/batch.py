@@ -1,7 +1,7 @@
-"""Record batches of magic 2: the 61 bytes that a broker looks at, and the records inside.
+"""Record batches of magic 2: the header of 61 bytes, and the records.
 
-What the header says is known without opening the batch. A broker stores a batch as it is and only rewrites base offset
-and leader epoch, which the checksum does not cover; ``rebase`` does that.
+The header is available without decompressing the batch. A broker stores a batch unchanged except for base offset and
+leader epoch, which the checksum does not cover; ``rebase`` does that.
 Source: org.apache.kafka.common.record.DefaultRecordBatch.
 """
 
@@ -24,8 +24,8 @@ from kwire.records.record import MESSAGE, R, Record, read_records, write_records
 __all__ = ["Batch", "Record", "batches", "build_batch", "read_batch", "rebase"]
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
-REBASED = struct.Struct(">qii")  # what a broker writes anew: base offset, length, leader epoch
-PREFIX = 12  # base offset and length: what stands before the part that the length counts
+REBASED = struct.Struct(">qii")  # fields that a broker rewrites: base offset, length (unchanged), leader epoch
+PREFIX = 12  # base offset and length, which the length does not count
 MAGIC_AT = 16
 CRC_AT = 17
 CRC_FROM = 21  # the checksum covers everything from the attributes on
@@ -40,11 +40,12 @@ CONTROL = 0x20
 DELETE_HORIZON = 0x40
 
 
-@dataclass(slots=True)  # frozen, making one would take longer than reading its header
+@dataclass(slots=True)  # not frozen: creating a frozen one takes longer than reading its header
 class Batch:
-    """The header of one batch, and its bytes. Offsets are absolute, timestamps milliseconds since 1970.
+    """A record batch: its header, and its bytes. Offsets are absolute, timestamps milliseconds since 1970.
 
-    ``position``: where the batch began in what it was read from; errors of its records count from there.
+    Attributes:
+        position: offset of the batch in the data it was read from; offsets in errors count from the start of that data.
     """
 
     data: bytes
@@ -73,7 +74,7 @@ class Batch:
 
     @property
     def log_append_time(self) -> bool:
-        """True if all records have the time at which a broker stored them, ``max_timestamp``."""
+        """True if ``max_timestamp``, the time at which the broker stored the batch, is the timestamp of all records."""
         return bool(self.attributes & LOG_APPEND_TIME)
 
     @property
@@ -86,7 +87,7 @@ class Batch:
 
     @property
     def delete_horizon(self) -> int | None:
-        """When compaction may drop the tombstones and markers of the batch; None if that is not known yet."""
+        """Time from which compaction may drop tombstones and markers of the batch; None if not set yet."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
     def crc_is_right(self) -> bool:
@@ -94,23 +95,26 @@ class Batch:
         return bool(_crc32c(self.data[CRC_FROM:]) == self.crc)
 
     def records(self, *, verify_crc: bool = True, copy: bool = True, limit: int | None = None) -> Iterator[Record]:
-        """The records, decompressed; those before a broken one come before its error. See ``records_as``."""
+        """Yield the decompressed records; if one is invalid, after those before it the error is raised. See
+        ``records_as``.
+        """
         return self.records_as(Record, verify_crc=verify_crc, copy=copy, limit=limit)
 
     def records_as(
         self, into: type[R], *, verify_crc: bool = True, copy: bool = True, limit: int | None = None
     ) -> Iterator[R]:
-        """The records as objects of a class derived from Record, whose own fields are left unset.
+        """Yield the decompressed records as instances of a subclass of Record, whose additional fields are not set.
 
-        ``copy=False``: keys and values are memoryviews of the batch, which is cheaper where they are large.
-        ``limit``: bytes that the records may take, that of ``limits`` if None.
+        In a compressed batch the offset of an error is that of the compressed part; its text has the offset after
+        decompression. Raises: CrcError, DecodeError, LimitError.
 
-        An error counts bytes from where the batch was read; in a compressed batch it has the byte at which the
-        compressed part begins, and tells the other in its text. Raises: CrcError, DecodeError, LimitError.
+        Args:
+            copy: False for keys and values as memoryviews of the batch, which is cheaper for large ones.
+            limit: bytes that the records may take; None for the default of ``records.limits``.
         """
         if verify_crc and not self.crc_is_right():
             raise CrcError(
-                f"crc {self.crc:#010x} does not match the bytes", message=MESSAGE, offset=self.position + CRC_AT
+                f"checksum {self.crc:#010x} does not match the data", message=MESSAGE, offset=self.position + CRC_AT
             )
         body, at = self.data, HEADER.size
         if self.codec != compression.NONE:
@@ -122,7 +126,7 @@ class Batch:
         left = len(body) - at
         if not 0 <= self.count * SMALLEST_RECORD <= left:
             raise LimitError(
-                f"{self.count} records of at least {SMALLEST_RECORD} bytes, {left} bytes left",
+                f"{self.count} records of at least {SMALLEST_RECORD} bytes do not fit into {left} bytes",
                 path="count",
                 message=MESSAGE,
                 offset=self.position + COUNT_AT,
@@ -142,14 +146,16 @@ class Batch:
 
 
 def read_batch(data: bytes, at: int = 0) -> Batch:
-    """The batch that begins at ``at``. Raises: Truncated, DecodeError (not magic 2, or a length that cannot be)."""
+    """Decode the header of the batch at ``at``. Raises: Truncated; DecodeError if magic is not 2 or the length is
+    invalid.
+    """
     left = len(data) - at
     if left < HEADER.size:
         raise Truncated(f"expected {HEADER.size} bytes of batch header, found {left}", message=MESSAGE, offset=at)
     fields = HEADER.unpack_from(data, at)
     length, magic = fields[1], fields[3]
     if magic != 2:
-        raise DecodeError(f"magic {magic}, not 2", message=MESSAGE, path="magic", offset=at + MAGIC_AT)
+        raise DecodeError(f"magic is {magic}, expected 2", message=MESSAGE, path="magic", offset=at + MAGIC_AT)
     if length < HEADER.size - PREFIX:
         raise DecodeError(f"batch length {length} is too small", message=MESSAGE, path="length", offset=at + 8)
     end = at + PREFIX + length
@@ -159,7 +165,9 @@ def read_batch(data: bytes, at: int = 0) -> Batch:
 
 
 def batches(data: bytes) -> Iterator[Batch]:
-    """All batches of a records field; one cut short at the end is left out, as brokers cut answers to a size."""
+    """Yield the batches of a records field; a truncated last one is left out, because brokers cut Fetch responses at
+    a size.
+    """
     at = 0
     while len(data) - at >= HEADER.size:
         try:
@@ -171,12 +179,14 @@ def batches(data: bytes) -> Iterator[Batch]:
 
 
 def rebase(batch: Batch, base_offset: int, leader_epoch: int) -> bytes:
-    """The bytes of the batch with another base offset and leader epoch; the checksum stays right."""
+    """Return the bytes of the batch with another base offset and leader epoch; the checksum does not cover these."""
     return REBASED.pack(base_offset, batch.length, leader_epoch) + batch.data[REBASED.size :]
 
 
 def restamp(batch: Batch, max_timestamp: int, *, log_append_time: bool) -> Batch:
-    """The batch with another largest timestamp and type of timestamps, as a broker stores it, and a new checksum."""
+    """Return the batch with another largest timestamp and timestamp type, as a broker stores it, with a new
+    checksum.
+    """
     attributes = batch.attributes | LOG_APPEND_TIME if log_append_time else batch.attributes & ~LOG_APPEND_TIME
     data = bytearray(batch.data)
     struct.pack_into(">h", data, CRC_FROM, attributes)
@@ -200,16 +210,18 @@ def build_batch(
     transactional: bool = False,
     control: bool = False,
 ) -> bytes:
-    """One batch of these records; their offsets are counted up from ``base_offset``, which is 0 if None.
+    """Build a record batch.
 
-    ``keep_offsets``: they have their own, as after compaction, and ``base_offset`` is the first of them if None.
-    ``last_offset``: of the batch, where it is not that of the last record; only then may there be no records.
-    ``log_append_time``: milliseconds since 1970, the timestamp of all records as consumers see them.
+    Args:
+        base_offset: offset of the first record; 0 if None, or that of the first record with ``keep_offsets``.
+        last_offset: last offset of the batch, if it is after that of the last record; then there may be no records.
+        keep_offsets: True to use the records' own offsets, as after compaction; else they are consecutive.
+        log_append_time: milliseconds since 1970, the timestamp of all records as consumers see them.
 
-    Raises: EncodeError for what a batch cannot hold; ValueError if there are no records, or for an unknown codec.
+    Raises: EncodeError for a value that does not fit; ValueError if there are no records or the codec is unknown.
     """
     if not records and last_offset is None:
-        raise ValueError("a batch has at least one record")
+        raise ValueError("a batch needs at least one record")
     if base_offset is None:
         base_offset = records[0].offset if keep_offsets and records else 0
     deltas = [record.offset - base_offset for record in records] if keep_offsets else None
@@ -236,4 +248,4 @@ def build_batch(
         crc = _crc32c_on(_crc32c(tail), body)
         return struct.pack(">qiibI", base_offset, size, leader_epoch, 2, crc) + tail + body
     except struct.error as error:
-        raise EncodeError(f"a field of the header is out of range: {error}", message=MESSAGE) from error
+        raise EncodeError(f"a header field is out of range: {error}", message=MESSAGE) from error

@@ -1,7 +1,7 @@
-"""Control records: what brokers themselves write into a log, in batches of their own, which consumers skip.
+"""Control records: markers and metadata that brokers append in batches of their own, which consumers skip.
 
-The key says what a record is; the value of ABORT and COMMIT is the marker that ends a transaction. The other types
-belong to the log of the controllers. Source: org.apache.kafka.common.record.ControlRecordType.
+The key has the type of the record; the value of ABORT and COMMIT is the marker that ends a transaction. The other types
+are in the metadata log of the controllers. Source: org.apache.kafka.common.record.ControlRecordType.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ from kwire.records.record import Record
 
 
 class ControlType(IntEnum):
-    """Kafka's names of the types that there are so far."""
+    """The type of a control record, with Kafka's name."""
 
     ABORT = 0
     COMMIT = 1
@@ -48,7 +48,12 @@ VALUES: Mapping[int, type] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlRecord:
-    """``message``: what the value says, None for types newer than ControlType; ``value``: its bytes."""
+    """A decoded control record.
+
+    Attributes:
+        message: the decoded value; None for types newer than ControlType.
+        value: the bytes of the value.
+    """
 
     offset: int
     timestamp: int
@@ -58,31 +63,31 @@ class ControlRecord:
 
     @property
     def marker(self) -> EndTxnMarker | None:
-        """What ends a transaction, for ABORT and COMMIT."""
+        """The end-transaction marker of ABORT and COMMIT."""
         return self.message if isinstance(self.message, EndTxnMarker) else None
 
     @property
     def name(self) -> str:
-        """Kafka's name of the type, or its number."""
+        """Kafka's name of the type, or its number if it is unknown."""
         return ControlType(self.type).name if self.type in tuple(ControlType) else str(self.type)
 
 
 def control_records(batch: Batch) -> Iterator[ControlRecord]:
-    """The records of a control batch. Raises: DecodeError; ValueError if it is not a control batch."""
+    """Yield the records of a control batch. Raises: DecodeError; ValueError if it is not a control batch."""
     if not batch.control:
         raise ValueError("not a control batch")
     return map(read_control_record, batch.records())
 
 
 def read_control_record(record: Record) -> ControlRecord:
-    """What one record of a control batch says. Raises: DecodeError."""
+    """Decode one record of a control batch. Raises: DecodeError."""
     if record.key is None:
-        raise DecodeError("a control record without a key", message="ControlRecordKey")
+        raise DecodeError("the control record has no key", message="ControlRecordKey")
     key, _ = decode_stored(ControlRecordKey, record.key)
     message: object | None = None
     if key.type in VALUES:
         if record.value is None:
-            raise DecodeError("a control record without a value", message=VALUES[key.type].__name__)
+            raise DecodeError("the control record has no value", message=VALUES[key.type].__name__)
         message = decode_stored(VALUES[key.type], record.value)[0]
     return ControlRecord(
         offset=record.offset, timestamp=record.timestamp, type=key.type, message=message, value=record.value
@@ -99,9 +104,12 @@ def build_marker(
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytes:
-    """The control batch that ends a transaction of a producer in one partition.
+    """Build the control batch that ends a producer's transaction in one partition.
 
-    ``timestamp``: milliseconds since 1970. Raises: EncodeError; ValueError if ``type`` is not ABORT or COMMIT.
+    Args:
+        timestamp: milliseconds since 1970.
+
+    Raises: EncodeError; ValueError if ``type`` is not ABORT or COMMIT.
     """
     if type not in (ControlType.ABORT, ControlType.COMMIT):
         raise ValueError(f"{type.name} does not end a transaction")

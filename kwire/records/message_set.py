@@ -1,9 +1,9 @@
-"""Message sets of magic 0 and 1: what Produce and Fetch carried before there were record batches.
+"""Message sets of magic 0 and 1: the record format of Produce and Fetch before record batches.
 
-A set is messages one behind the other. A compressed message is a wrapper: its value is a set of its own. The offset of
-a wrapper is that of the last message in it; inside, magic 0 has offsets as they are in the log, and magic 1 has them
-counted from the first. Magic 1 added the timestamp; if a broker gave it, the one of the wrapper counts for all inside.
-Source: org.apache.kafka.common.record.LegacyRecord, AbstractLegacyRecordBatch.
+A set is a sequence of messages. A compressed message is a wrapper: its value is another set. The offset of a wrapper is
+that of its last message; messages inside have absolute offsets in magic 0, and offsets relative to the first in magic
+1. Magic 1 added the timestamp; with log append time, that of the wrapper applies to all messages inside. Source:
+org.apache.kafka.common.record.LegacyRecord, AbstractLegacyRecordBatch.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from kwire.records import compression
 from kwire.records.limits import MAX_NESTING
 from kwire.records.record import Record, int64
 
-# The first versions of Produce and Fetch whose records are batches (KIP-98); before them they are message sets.
+# The first versions of Produce and Fetch with record batches (KIP-98); older versions use message sets.
 PRODUCE_BATCHES_SINCE, FETCH_BATCHES_SINCE = 3, 4
 
 HEADER = struct.Struct(">qiIbb")  # offset, size, crc, magic, attributes; then the timestamp if magic is 1
-PREFIX = struct.Struct(">qi")  # what stands before the part that the size counts
+PREFIX = struct.Struct(">qi")  # offset and size, which the size does not count
 TIMESTAMP = struct.Struct(">q")
-SIZE = struct.Struct(">i")  # of a key or value; any that is negative is null
+SIZE = struct.Struct(">i")  # of a key or value; negative for null
 CRC_AT = 12
 CRC_FROM = 16  # the checksum covers everything from the magic on
 MAGIC_AT = 16
@@ -39,11 +39,13 @@ NO_TIMESTAMP = -1  # of every message of magic 0
 MESSAGE = "Message"
 
 
-@dataclass(slots=True)  # frozen, making one would take longer than reading its header
+@dataclass(slots=True)  # not frozen: creating a frozen one takes longer than reading its header
 class Message:
-    """A message, or a wrapper with all that is in it: what one batch is in magic 2.
+    """A message, or a wrapper with the messages in it, which corresponds to a batch of magic 2.
 
-    ``position``: where it began in what it was read from; errors count from there.
+    Attributes:
+        position: offset of the message in the data it was read from; offsets in errors count from the start of that
+            data.
     """
 
     data: bytes
@@ -61,12 +63,12 @@ class Message:
 
     @property
     def log_append_time(self) -> bool:
-        """True if a broker gave the timestamp; in a wrapper it counts for all inside."""
+        """True if the timestamp is the broker's log append time; in a wrapper it applies to all messages inside."""
         return self.magic > 0 and bool(self.attributes & LOG_APPEND_TIME)
 
     @property
     def max_timestamp(self) -> int:
-        """-1 if magic is 0."""
+        """The timestamp; -1 if magic is 0."""
         return self.timestamp
 
     @property
@@ -75,7 +77,7 @@ class Message:
 
     @property
     def base_offset(self) -> int:
-        """A wrapper has to be opened for it. Raises: DecodeError."""
+        """The first offset; decompresses a wrapper. Raises: DecodeError."""
         if self.codec == compression.NONE:
             return self.offset
         _, first, last = self._inner_offsets(self._open(None))
@@ -83,7 +85,7 @@ class Message:
 
     @property
     def count(self) -> int:
-        """A wrapper has to be opened for it. Raises: DecodeError."""
+        """The number of messages; decompresses a wrapper. Raises: DecodeError."""
         return 1 if self.codec == compression.NONE else self._inner_offsets(self._open(None))[0]
 
     def crc_is_right(self) -> bool:
@@ -91,13 +93,15 @@ class Message:
         return zlib.crc32(self.data[CRC_FROM:]) == self.crc
 
     def records(self, *, verify_crc: bool = True, copy: bool = True, limit: int | None = None) -> Iterator[Record]:
-        """The messages as records; those before a broken one come before its error, unless its size is wrong.
+        """Yield the messages as records; if one is invalid, the error is raised after those before it, unless its size
+        is wrong.
 
-        ``copy=False``: keys and values are memoryviews. ``limit``: bytes that the messages of a wrapper may take, that
-        of ``limits`` if None.
+        In a wrapper the offset of an error is that of the wrapper's value; its text has the offset after decompression.
+        Raises: CrcError, DecodeError, LimitError.
 
-        An error counts bytes from where the message was read; in a wrapper it has the byte at which that begins, and
-        tells the other in its text. Raises: CrcError, DecodeError, LimitError.
+        Args:
+            copy: False for keys and values as memoryviews.
+            limit: bytes that the messages of a wrapper may take; None for the default of ``records.limits``.
         """
         if verify_crc:
             self._check_crc("")
@@ -114,7 +118,7 @@ class Message:
                 inner = read_message(body, at)
                 if inner.codec != compression.NONE:
                     raise LimitError(
-                        f"a wrapper inside a wrapper; there may be {MAX_NESTING} level of them",
+                        f"a wrapper inside a wrapper exceeds the limit of {MAX_NESTING} level",
                         message=MESSAGE,
                         path=path,
                         offset=inner.position + FIELDS_AT[0] - 1,
@@ -128,13 +132,13 @@ class Message:
             raise
 
     def _locate(self, error: DecodeError) -> None:
-        """Make an error of something inside this wrapper one of the wrapper."""
+        """Convert the error of a message inside this wrapper to an error at the wrapper."""
         error.reason += f" (byte {error.offset} after decompression)"
         error.offset = self.position
 
     def _check_crc(self, path: str) -> None:
         if not self.crc_is_right():
-            reason = f"crc {self.crc:#010x} does not match the bytes"
+            reason = f"checksum {self.crc:#010x} does not match the data"
             raise CrcError(reason, message=MESSAGE, path=path, offset=self.position + CRC_AT)
 
     def _record(self, path: str, offset: int, timestamp: int, copy: bool) -> Record:
@@ -156,14 +160,14 @@ class Message:
         return (None, at) if size < 0 else (data[at : at + size], at + size)
 
     def _open(self, limit: int | None) -> bytes:
-        """The set inside a wrapper."""
+        """Decompress the set inside a wrapper."""
         if self.codec not in CODECS:
-            reason = f"compression {self.codec} does not exist in message sets"
+            reason = f"compression codec {self.codec} is not allowed in message sets"
             raise DecodeError(reason, message=MESSAGE, path="attributes", offset=self.position + FIELDS_AT[0] - 1)
         _, at = self._blob(self.data, FIELDS_AT[self.magic], "key")
         value, end = self._blob(self.data, at, "value")
         if value is None:
-            raise DecodeError("a wrapper without a value", message=MESSAGE, path="value", offset=self.position + at)
+            raise DecodeError("the wrapper has no value", message=MESSAGE, path="value", offset=self.position + at)
         try:
             return compression.decompress(self.codec, value, limit=limit, old_lz4=self.magic == 0)
         except DecodeError as error:
@@ -172,7 +176,7 @@ class Message:
             raise
 
     def _inner_offsets(self, body: bytes) -> tuple[int, int, int]:
-        """How many messages are in a wrapper, and the first and the last offset as they stand there."""
+        """Return the number of messages in a wrapper, and their first and last offset as encoded."""
         count = first = last = 0
         try:
             for _, last in _prefixes(body):
@@ -182,27 +186,27 @@ class Message:
             self._locate(error)
             raise
         if not count:
-            raise DecodeError("a wrapper without messages", message=MESSAGE, path="value", offset=self.position)
+            raise DecodeError("the wrapper has no messages", message=MESSAGE, path="value", offset=self.position)
         return count, first, last
 
     def _shift(self, last: int) -> int:
-        """What to add to the offsets inside, the last of which is ``last``."""
+        """Return the difference between absolute and encoded offsets. ``last``: the last encoded offset."""
         if self.magic == 0 or self.offset == 0:  # some producers leave the offset of the wrapper at 0
             return 0
         if self.offset < last:
-            reason = f"the wrapper has offset {self.offset}, its last message {last}"
+            reason = f"the wrapper has offset {self.offset}, but its last message has {last}"
             raise DecodeError(reason, message=MESSAGE, path="offset", offset=self.position)
         return self.offset - last
 
 
 def read_message(data: bytes, at: int = 0) -> Message:
-    """The message that begins at ``at``. Raises: Truncated, DecodeError (another magic, or a size that cannot be)."""
+    """Decode the header of the message at ``at``. Raises: Truncated; DecodeError if magic or size is invalid."""
     left = len(data) - at
     if left < HEADER.size:
         raise Truncated(f"expected {HEADER.size} bytes of message header, found {left}", message=MESSAGE, offset=at)
     offset, size, crc, magic, attributes = HEADER.unpack_from(data, at)
     if magic not in (0, 1):
-        raise DecodeError(f"magic {magic}, not 0 or 1", message=MESSAGE, path="magic", offset=at + MAGIC_AT)
+        raise DecodeError(f"magic is {magic}, expected 0 or 1", message=MESSAGE, path="magic", offset=at + MAGIC_AT)
     if size < SMALLEST[magic]:
         raise DecodeError(f"message size {size} is too small", message=MESSAGE, path="size", offset=at + 8)
     end = at + PREFIX.size + size
@@ -221,22 +225,26 @@ def build_message_set(
     keep_offsets: bool = False,
     log_append_time: int | None = None,
 ) -> bytes:
-    """A set of these records, in a wrapper if it is compressed; offsets count up from ``base_offset``, 0 if None.
+    """Build a message set, as a wrapper if it is compressed.
 
-    ``keep_offsets``: the records have their own, as after compaction. ``log_append_time``: milliseconds since 1970, the
-    timestamp of all of them. Raises: EncodeError for headers and for what does not fit; ValueError if there are no
-    records, or for a magic or codec that message sets do not have.
+    Args:
+        base_offset: offset of the first message (0 if None); the others follow it.
+        keep_offsets: True to use the records' own offsets, as after compaction.
+        log_append_time: milliseconds since 1970, the timestamp of all messages.
+
+    Raises: EncodeError for headers and for values that do not fit; ValueError if there are no records, or the magic or
+        codec is not allowed in message sets.
     """
     if not records:
-        raise ValueError("a message set has at least one record")
+        raise ValueError("a message set needs at least one record")
     if magic not in (0, 1):
-        raise ValueError(f"message sets have magic 0 or 1, not {magic}")
+        raise ValueError(f"message sets have magic 0 or 1, got {magic}")
     if codec not in CODECS:
-        raise ValueError(f"compression {codec} does not exist in message sets")
+        raise ValueError(f"compression codec {codec} is not allowed in message sets")
     if log_append_time is not None and magic == 0:
-        raise ValueError("messages of magic 0 have no timestamp")
+        raise ValueError("messages of magic 0 have no timestamp: leave out log_append_time")
     if any(record.headers for record in records):
-        raise EncodeError("messages have no headers", message=MESSAGE)
+        raise EncodeError("magic 0 and 1 have no headers: use build_batch", message=MESSAGE)
     start = base_offset or 0
     offsets = [record.offset for record in records] if keep_offsets else range(start, start + len(records))
     stamped = LOG_APPEND_TIME if log_append_time is not None else 0
@@ -266,11 +274,11 @@ def _message(offset: int, magic: int, attributes: int, timestamp: int, key: byte
         )
         return struct.pack(">qiI", offset, len(tail) + 4, zlib.crc32(tail)) + tail
     except struct.error as error:
-        raise EncodeError(f"a field of a message is out of range: {error}", message=MESSAGE) from error
+        raise EncodeError(f"a message field is out of range: {error}", message=MESSAGE) from error
 
 
 def _prefixes(body: bytes) -> Iterator[tuple[int, int]]:
-    """Where each message of a set begins, and its offset; one cut short at the end is left out, as by Kafka."""
+    """Yield position and offset of each message of a set; like Kafka, leave out a truncated last one."""
     at = 0
     while len(body) - at >= PREFIX.size:
         offset, size = PREFIX.unpack_from(body, at)

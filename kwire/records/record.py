@@ -1,8 +1,8 @@
-"""Records of magic 2 as bytes: what stands behind the header of a batch once it is decompressed.
+"""Encoding and decoding of records of magic 2: the decompressed bytes after the header of a batch.
 
-Reading has a fast way for the usual record, and a careful one that is taken for a single record where the fast one
-meets anything else: varints of more than two bytes, or an error, which it names. The fast way checks no bounds; an
-index behind the end, or an end that is not where the record's length says, sends it the careful way.
+Decoding has a fast path for usual records, and a careful path for a single record where the fast path fails: with
+varints of more than two bytes, or invalid data, for which it raises the error. The fast path does not check bounds: an
+index past the end, or an end that does not match the record's length, leads to the careful path.
 Source: org.apache.kafka.common.record.DefaultRecord.
 """
 
@@ -21,24 +21,24 @@ from kwire.records.limits import MAX_HEADERS, RECORDS_AT_ONCE, SMALLEST_HEADER
 Headers = Sequence[tuple[str, bytes | None]]
 
 MAX_DELTA = 2**31 - 1  # of an offset
-FEW_HEADERS = 63  # as many as one byte can say
+FEW_HEADERS = 63  # the largest count that takes one byte
 MESSAGE = "RecordBatch"
 
 _HEAD = struct.Struct("8B").unpack_from
 _VARINTS = tuple(SHORT[::2])  # of the numbers below _SHORT, in zigzag form
 _SHORT = len(_VARINTS)
-# What the two bytes of a varint are worth; a negative one is a TypeError, a third byte an IndexError.
+# Value of each byte of a two-byte varint; a negative value gives a TypeError, a third byte an IndexError.
 _LOW: tuple[Any, ...] = tuple((n & 0x7F) >> 1 if n % 2 == 0 else None for n in range(256))
 _HIGH = tuple(n << 6 for n in range(128))
-_LARGE = 300  # bytes of a value from which on it is cheaper not to copy it once more
-_NULL = b"\x01"  # the length of what is null
+_LARGE = 300  # values of at least this many bytes are cheaper without another copy
+_NULL = b"\x01"  # the length of null
 _INT = 5  # bytes that a varint of 32 bits may take; Kafka refuses more
 _LONG = 10
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Record:
-    """One record. ``timestamp`` in milliseconds since 1970; ``headers`` keep their order."""
+    """A record. ``timestamp`` is in milliseconds since 1970; ``headers`` keep their order."""
 
     offset: int = 0
     timestamp: int = 0
@@ -47,7 +47,7 @@ class Record:
     headers: Headers = ()
 
     def __eq__(self, other: object) -> bool:
-        """True if all is equal; a list of headers equals a tuple of the same."""
+        """True if all fields are equal; a list of headers equals a tuple with the same elements."""
         if not isinstance(other, Record):
             return NotImplemented
         return (
@@ -65,7 +65,7 @@ R = TypeVar("R", bound=Record)
 
 
 class _Unusual(Exception):
-    """The fast way does not know this record."""
+    """The exception of the fast path for a record that it does not support."""
 
 
 _UNUSUAL = (_Unusual, IndexError, TypeError, struct.error, UnicodeDecodeError)
@@ -80,23 +80,26 @@ def read_records(
     append_time: int | None,
     into: type[R],
 ) -> Iterator[list[R]]:
-    """``count`` records from ``at`` to the end, some at a time; those before a broken one come before its error.
+    """Yield ``count`` records from ``at`` to the end of ``data``; if one is invalid, the error is raised after those
+    before it.
 
-    ``append_time``: their timestamp, None if each has its own. ``into``: Record, or a class derived from it whose other
-    fields are left unset. A memoryview as ``data`` gives keys and values that are
-    memoryviews.
-    Raises: DecodeError, whose path is below the batch and whose offset is that in ``data``.
+    The path of an error starts below the batch, and its offset counts from the start of ``data``. Raises: DecodeError.
+
+    Args:
+        data: a memoryview gives keys and values that are memoryviews.
+        append_time: timestamp of all records; None if each has its own.
+        into: Record, or a subclass whose additional fields are not set.
     """
-    left = count
-    quick = max(base_offset, abs(base_timestamp)) < 2**62  # else a sum may not fit into an int64
-    while left:
+    remaining = count
+    quick = max(base_offset, abs(base_timestamp)) < 2**62  # otherwise a sum may overflow an int64
+    while remaining:
         some: list[R] = []
         try:
             if quick:
-                most = min(left, RECORDS_AT_ONCE)
-                at = _read_some(data, at, most, count - left, base_offset, base_timestamp, some, into)
+                most = min(remaining, RECORDS_AT_ONCE)
+                at = _read_some(data, at, most, count - remaining, base_offset, base_timestamp, some, into)
             else:
-                record, at = _read_carefully(data, at, count - left, base_offset, base_timestamp, into)
+                record, at = _read_carefully(data, at, count - remaining, base_offset, base_timestamp, into)
                 some.append(record)
         except DecodeError:
             yield some
@@ -104,19 +107,19 @@ def read_records(
         if append_time is not None:
             for record in some:
                 record.timestamp = append_time
-        left -= len(some)
+        remaining -= len(some)
         yield some
     if at != len(data):
-        raise DecodeError(f"{len(data) - at} bytes behind the last record", message=MESSAGE, offset=at)
+        raise DecodeError(f"{len(data) - at} trailing bytes after the last record", message=MESSAGE, offset=at)
 
 
 def _read_some(
     data: bytes, at: int, most: int, index: int, base_offset: int, base_timestamp: int, some: list[R], into: type[R]
 ) -> int:
-    """Append up to ``most`` records to ``some``, the first being number ``index``; where the next one begins.
+    """Append up to ``most`` records to ``some`` and return the offset of the next one. ``index``: number of the first.
 
-    Long and flat because this is where decoding spends its time. A byte below 128 is a whole varint; of two bytes the
-    tables give the value, and raise for what is negative or longer. Timestamps and offsets may be longer.
+    This function is long and flat because decoding spends its time here. A byte below 128 is a complete varint; for two
+    bytes the tables give the value, and raise if it is negative or longer. Timestamps and offsets may be longer.
     """
     new, head, append, low, high = object.__new__, _HEAD, some.append, _LOW, _HIGH
     names: dict[bytes, str] = {}
@@ -215,7 +218,7 @@ def _read_some(
                 raise _Unusual
         except _UNUSUAL:
             record, at = _read_carefully(data, begin, number, base_offset, base_timestamp, into)
-            if len(record.headers) > FEW_HEADERS:  # not too many of these at once
+            if len(record.headers) > FEW_HEADERS:  # limits the memory of one step
                 append(record)
                 return at
         append(record)
@@ -223,7 +226,7 @@ def _read_some(
 
 
 def _long_varint(data: bytes, at: int) -> tuple[int, int]:
-    """The varint at ``at``, not yet told apart into positive and negative, and where it ends."""
+    """Return the varint at ``at`` before zigzag decoding, and the offset after it."""
     value = 0
     for shift in range(0, 56, 7):
         byte = data[at]
@@ -237,12 +240,14 @@ def _long_varint(data: bytes, at: int) -> tuple[int, int]:
 def _read_carefully(
     data: bytes, at: int, number: int, base_offset: int, base_timestamp: int, into: type[R]
 ) -> tuple[R, int]:
-    """Record ``number``, and where the next one begins. Raises: DecodeError for what is wrong with it."""
+    """Return record ``number`` and the offset of the next one. Raises: DecodeError with the invalid part."""
     path = f"records[{number}]"
     begin = at
     size, at = _varint(data, at, path)
     if size < 0 or size > len(data) - at:
-        raise Truncated(f"a record of {size} bytes, {len(data) - at} left", message=MESSAGE, path=path, offset=begin)
+        raise Truncated(
+            f"a record has {size} bytes, but only {len(data) - at} remain", message=MESSAGE, path=path, offset=begin
+        )
     end = at + size
     at += 1  # attributes of a record are unused
     timestamp, at = _varint(data, at, f"{path}.timestamp", _LONG)
@@ -252,7 +257,10 @@ def _read_carefully(
     headers, at = _headers(data, at, end, f"{path}.headers")
     if at != end:
         raise DecodeError(
-            f"a record of {size} bytes ends {at - end:+d} bytes off", message=MESSAGE, path=path, offset=begin
+            f"a record of {size} bytes ends {at - end:+d} bytes from its declared end",
+            message=MESSAGE,
+            path=path,
+            offset=begin,
         )
     stamp = int64(base_timestamp + timestamp)
     record = object.__new__(into)
@@ -264,28 +272,28 @@ def _read_carefully(
 def _headers(data: bytes, at: int, end: int, path: str) -> tuple[Headers, int]:
     begin = at
     count, at = _varint(data, at, path)
-    left = max(end - at, 0)
-    if not 0 <= count * SMALLEST_HEADER <= left:
-        raise LimitError(f"{count} headers in {left} bytes", message=MESSAGE, path=path, offset=begin)
+    remaining = max(end - at, 0)
+    if not 0 <= count * SMALLEST_HEADER <= remaining:
+        raise LimitError(f"{count} headers do not fit into {remaining} bytes", message=MESSAGE, path=path, offset=begin)
     if count > MAX_HEADERS:
-        raise LimitError(f"{count} headers, more than {MAX_HEADERS}", message=MESSAGE, path=path, offset=begin)
+        raise LimitError(f"{count} headers exceed the limit of {MAX_HEADERS}", message=MESSAGE, path=path, offset=begin)
     headers: list[tuple[str, bytes | None]] = []
     for index in range(count):
         begin = at
         name, at = _blob(data, at, f"{path}[{index}].key")
         if name is None:
-            raise DecodeError("a header without a key", message=MESSAGE, path=f"{path}[{index}].key", offset=begin)
+            raise DecodeError("the header has no key", message=MESSAGE, path=f"{path}[{index}].key", offset=begin)
         content, at = _blob(data, at, f"{path}[{index}].value")
         headers.append((str(name, "utf-8", "surrogateescape"), content))
     return tuple(headers), at
 
 
 def _varint(data: bytes, at: int, path: str, longest: int = _INT) -> tuple[int, int]:
-    """A zigzag varint of at most ``longest`` bytes, and where it ends; bits that do not fit fall off, as in Java."""
+    """Return the zigzag varint at ``at`` and the offset after it; as in Java, bits that do not fit are dropped."""
     value = 0
     for index in range(longest):
         if at + index >= len(data):
-            raise Truncated("a varint ends too early", message=MESSAGE, path=path, offset=at)
+            raise Truncated("a varint is truncated", message=MESSAGE, path=path, offset=at)
         byte = data[at + index]
         value |= (byte & 0x7F) << 7 * index
         if byte < 0x80:
@@ -305,7 +313,9 @@ def _blob(data: bytes, at: int, path: str) -> tuple[bytes | None, int]:
 
 
 def write_records(records: Sequence[Record], deltas: Iterable[int] | None, base_timestamp: int) -> bytes:
-    """The records at ``deltas`` from the first offset of the batch, None for 0, 1, 2 ... Raises: EncodeError."""
+    """Encode records. ``deltas``: offsets relative to the batch's base offset; None for 0, 1, 2 ... Raises:
+    EncodeError.
+    """
     parts: list[bytes] = []
     table, short, join = _VARINTS, _SHORT, b"".join
     names: dict[str, bytes] = {}
@@ -350,7 +360,9 @@ def write_records(records: Sequence[Record], deltas: Iterable[int] | None, base_
 
 def _delta(value: int) -> bytes:
     if not -MAX_DELTA <= value <= MAX_DELTA:
-        raise EncodeError(f"an offset {value:+d} away from the first of the batch", message=MESSAGE)
+        raise EncodeError(
+            f"an offset delta of {value:+d} is out of range ({-MAX_DELTA} to {MAX_DELTA})", message=MESSAGE
+        )
     return _zigzag(value)
 
 
@@ -358,7 +370,7 @@ def _name(name: str) -> bytes:
     try:
         raw = name.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:
-        raise EncodeError(f"a header's key {name!r} is not text: {error.reason}", message=MESSAGE) from error
+        raise EncodeError(f"header key {name!r} cannot be encoded as UTF-8: {error.reason}", message=MESSAGE) from error
     return _zigzag(len(raw)) + raw
 
 
@@ -367,5 +379,5 @@ def _zigzag(value: int) -> bytes:
 
 
 def int64(value: int) -> int:
-    """A sum of two int64 as Java has it: one that overflows wraps around."""
+    """Return a sum of two int64 with Java's overflow: it wraps around."""
     return (value + 2**63) % 2**64 - 2**63

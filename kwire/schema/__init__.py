@@ -1,11 +1,9 @@
-"""How a message is declared: versions, field kinds, and the decorators that turn a class body into a typed value.
+"""Declaring messages: versions, field kinds, and the decorators that turn a class body into a message class.
 
-A declaration is schema, typed value and page of the manual at once (docs/design.md shows one). Silence is the common
-case: a field without versions is in every version of its message, and compact lengths and tagged sections follow from
-the message's flexible versions. Rules are those of Kafka's ``FieldSpec`` and ``MessageSpec``; a declaration that breaks
-them raises SchemaError at import.
-
-This package knows nothing of bytes: ``layout`` does.
+A declaration is schema, typed value and documentation at once (docs/design.md shows one). A field without versions is
+in every version of its message; compact lengths and tagged sections follow from the message's flexible versions. The
+rules are those of Kafka's ``FieldSpec`` and ``MessageSpec``; a declaration that breaks one raises SchemaError at
+import. The encoding is in ``kwire.layout``, not here.
 """
 
 from kwire.schema.declare import data, request, response, struct

@@ -1,4 +1,4 @@
-"""Rules for fields, those of Kafka's ``FieldSpec`` and ``MessageSpec``; a field that breaks one is a SchemaError."""
+"""Checks of declared fields, after Kafka's ``FieldSpec`` and ``MessageSpec``."""
 
 from __future__ import annotations
 
@@ -20,30 +20,36 @@ from kwire.schema.fields import (
 def check_field(
     where: str, field: Field, annotation: object, versions: Versions | None, flexible: Versions | None
 ) -> None:
-    """Check one field of a message with these versions, or of a nested struct (None). Raises: SchemaError.
+    """Check one field of a message or struct. Raises: SchemaError if it breaks a rule.
 
-    ``where``: class and field, for the error.
+    Args:
+        where: class and field, for the error.
+        versions: versions of the message; None for a nested struct.
+        flexible: flexible versions of the message; None for a nested struct.
     """
     if versions is not None and field.versions not in (ALL_VERSIONS, NO_VERSIONS):
         inside = Versions(field.versions.first, versions.last if field.versions.last is None else field.versions.last)
         if not versions.covers(inside) or (inside.last is not None and inside.first > inside.last):
-            raise SchemaError(f"{where}: versions {field.versions} are not among the message's {versions}")
+            raise SchemaError(f"{where}: versions {field.versions} are outside the message's {versions}")
     if field.null != NO_VERSIONS:
         if field.kind not in NULLABLE_KINDS:
             raise SchemaError(f"{where}: {field.kind} cannot be null")
         if not field.versions.covers(field.null):
-            raise SchemaError(f"{where}: null in {field.null}, but present in {field.versions}")
+            raise SchemaError(f"{where}: nullable in {field.null}, but present only in {field.versions}")
     elif field.default is None:
         raise SchemaError(f"{where}: the default is null, but no version allows null")
     if field.tag is not None and flexible is not None and not flexible.covers(field.versions):
-        raise SchemaError(f"{where}: tagged in {field.versions}, but flexible in {flexible}")
+        raise SchemaError(f"{where}: tagged in {field.versions}, but the message is flexible only in {flexible}")
     expected = _python_type(field)
     if field.default is not UNSET and field.default is not None:
         _check_default(where, field)
     if isinstance(annotation, str):
-        raise SchemaError(f"{where}: annotated with text; declarations cannot stand below `import annotations`")
+        raise SchemaError(
+            f"{where}: annotation is a string: remove `from __future__ import annotations` from modules that declare"
+            " messages"
+        )
     if annotation != expected:
-        raise SchemaError(f"{where}: annotated {annotation}, but its kind needs {expected}")
+        raise SchemaError(f"{where}: annotation is {annotation}, but its kind needs {expected}")
 
 
 _BITS = {"int8": 8, "int16": 16, "uint16": 16, "int32": 32, "uint32": 32, "int64": 64}
@@ -51,13 +57,16 @@ _BITS = {"int8": 8, "int16": 16, "uint16": 16, "int32": 32, "uint32": 32, "int64
 
 def _check_default(where: str, field: Field) -> None:
     if field.kind not in PRIMITIVES:
-        raise SchemaError(f"{where}: the default of {field.kind} is null, or an empty one made anew")
-    fits = type(field.default) is PRIMITIVES[field.kind][0]
-    if fits and field.kind in _BITS:
+        raise SchemaError(
+            f"{where}: default {field.default!r} is not allowed for {field.kind}: use None or leave it out"
+        )
+    fits = typed = type(field.default) is PRIMITIVES[field.kind][0]
+    if typed and field.kind in _BITS:
         low = 0 if field.kind.startswith("u") else -(2 ** (_BITS[field.kind] - 1))
         fits = low <= field.default < low + 2 ** _BITS[field.kind]
     if not fits:
-        raise SchemaError(f"{where}: {field.default!r} is no {field.kind}")
+        problem = "is out of range for" if typed else "is not of type"
+        raise SchemaError(f"{where}: default {field.default!r} {problem} {field.kind}")
 
 
 def _python_type(field: Field) -> Any:

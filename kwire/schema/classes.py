@@ -1,6 +1,6 @@
-"""The class that a declaration becomes: slots, and the methods of a dataclass.
+"""Building the class of a declared message: slots, and the methods of a dataclass.
 
-``dataclasses`` makes the same, ten times slower: there are a thousand structs, and a program wants a few.
+``dataclasses`` would build the same ten times slower; there are a thousand structs, and a program uses a few.
 """
 
 from __future__ import annotations
@@ -18,46 +18,46 @@ T = TypeVar("T")
 
 
 def slots_class(cls: type[T], annotations: Mapping[str, Any], schema: Schema) -> type[T]:
-    """Build the class again, with slots and the methods of a dataclass. ``annotations``: of its fields."""
+    """Return a copy of a class with slots and the methods of a dataclass. ``annotations``: of its fields."""
     names = (*schema.fields, "unknown_tags")
     body = {key: value for key, value in vars(cls).items() if key not in schema.fields}
     body.pop("__dict__", None)
     body.pop("__weakref__", None)
     make: Any = type(cls)
-    made = make(
+    result = make(
         cls.__name__, cls.__bases__, {**body, "__slots__": names, "__annotations__": annotations, "__match_args__": ()}
     )
-    made.__qualname__ = cls.__qualname__
-    made.__kafka__ = schema
-    made.__dataclass_fields__ = _Dataclass("__dataclass_fields__")
-    made.__dataclass_params__ = _Dataclass("__dataclass_params__")
-    made.__hash__ = None
-    made.__signature__ = _Signature()
-    for method in (_first_init(made), *_methods(names)):
+    result.__qualname__ = cls.__qualname__
+    result.__kafka__ = schema
+    result.__dataclass_fields__ = _Dataclass("__dataclass_fields__")
+    result.__dataclass_params__ = _Dataclass("__dataclass_params__")
+    result.__hash__ = None
+    result.__signature__ = _Signature()
+    for method in (_first_init(result), *_methods(names)):
         if method.__name__ not in body:
-            _belongs(method, made)
-            setattr(made, method.__name__, method)
-    return cast("type[T]", made)
+            _set_owner(method, result)
+            setattr(result, method.__name__, method)
+    return cast("type[T]", result)
 
 
-def _belongs(method: Any, cls: type) -> None:
+def _set_owner(method: Any, cls: type) -> None:
     method.__qualname__ = f"{cls.__qualname__}.{method.__name__}"
     method.__module__ = cls.__module__
 
 
 def _first_init(cls: Any) -> Any:
-    """A constructor that makes the real one when it is called: most structs are declared, and never made by hand."""
+    """Return a constructor that builds the real one on the first call: most structs are never constructed directly."""
 
-    def __init__(self: Any, *args: Any, **values: Any) -> None:  # noqa: N807 - the name it gets
+    def __init__(self: Any, *args: Any, **values: Any) -> None:  # noqa: N807 - name of the method
         cls.__init__ = init = _init(schema_of(cls).fields)
-        _belongs(init, cls)
+        _set_owner(init, cls)
         init(self, *args, **values)
 
     return __init__
 
 
 class _Signature:
-    """What ``inspect.signature`` looks for: that of the real constructor."""
+    """A descriptor for ``inspect.signature``: the signature of the real constructor."""
 
     def __get__(self, _: object, cls: Any) -> inspect.Signature:
         parameters = list(inspect.signature(_init(schema_of(cls).fields)).parameters.values())
@@ -65,7 +65,7 @@ class _Signature:
 
 
 def _init(fields: Mapping[str, Field]) -> Any:
-    """The constructor of a slots class: keywords only, each with its default."""
+    """Return the constructor of a slots class: keyword arguments only, each with its default."""
     fresh = {name for name, field in fields.items() if field.is_fresh}
     space: dict[str, Any] = {
         f"_{name}": (list if f.kind == "array" else f.struct) if name in fresh else f.initial()
@@ -78,20 +78,20 @@ def _init(fields: Mapping[str, Field]) -> Any:
     ]
     head = f"def __init__(self, *, {', '.join([*arguments, 'unknown_tags=None'])}):\n self.unknown_tags = unknown_tags"
     space["_"] = UNSET
-    exec(head + "".join(stores), space)  # noqa: S102 - made of checked field names
+    exec(head + "".join(stores), space)  # noqa: S102 - result of checked field names
     return space["__init__"]
 
 
 def _methods(names: tuple[str, ...]) -> tuple[Any, ...]:
-    """What else a dataclass has. ``names``: of all slots, unknown_tags last."""
+    """Return the other methods of a dataclass. ``names``: all slots, unknown_tags last."""
     values: Any = attrgetter(*names) if len(names) > 1 else lambda self: (self.unknown_tags,)
 
-    def __eq__(self: Any, other: object) -> Any:  # noqa: N807 - the name it gets
+    def __eq__(self: Any, other: object) -> Any:  # noqa: N807 - name of the method
         return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
 
     def __repr__(self: Any) -> str:  # noqa: N807
-        *known, unknown = zip(names, values(self), strict=True)
-        shown = [*known, unknown] if unknown[1] else known
+        *fields, unknown = zip(names, values(self), strict=True)
+        shown = [*fields, unknown] if unknown[1] else fields
         return f"{self.__class__.__qualname__}({', '.join(f'{name}={value!r}' for name, value in shown)})"
 
     def __replace__(self: Any, **changes: Any) -> Any:  # noqa: N807
@@ -101,16 +101,16 @@ def _methods(names: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 class _Dataclass:
-    """What ``dataclasses`` and ``pprint`` look for in a class; made when one is asked for, both take its place."""
+    """A descriptor for the attributes that ``dataclasses`` and ``pprint`` read; computed and stored on first access."""
 
     def __init__(self, attribute: str) -> None:
         self.attribute = attribute
-        self.made: dict[type, Any] = {}
+        self.values: dict[type, Any] = {}
 
     def __get__(self, _: object, cls: Any) -> Any:
-        if cls not in self.made:
-            self.made[cls] = self._make(cls)
-        return self.made[cls]
+        if cls not in self.values:
+            self.values[cls] = self._make(cls)
+        return self.values[cls]
 
     def _make(self, cls: Any) -> Any:
         specs: list[Any] = [
@@ -118,9 +118,9 @@ class _Dataclass:
             for name, each in schema_of(cls).fields.items()
         ]
         specs.append(("unknown_tags", object, dataclasses.field(default=None, repr=False)))
-        made: Any = dataclasses.make_dataclass(cls.__name__, specs, kw_only=True)
-        for name, field in made.__dataclass_fields__.items():
+        result: Any = dataclasses.make_dataclass(cls.__name__, specs, kw_only=True)
+        for name, field in result.__dataclass_fields__.items():
             field.type = cls.__annotations__.get(name, object)
-        cls.__dataclass_fields__ = made.__dataclass_fields__
-        cls.__dataclass_params__ = made.__dataclass_params__
+        cls.__dataclass_fields__ = result.__dataclass_fields__
+        cls.__dataclass_params__ = result.__dataclass_params__
         return vars(cls)[self.attribute]

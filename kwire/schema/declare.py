@@ -1,4 +1,4 @@
-"""The decorators that turn a class body into a typed value."""
+"""The decorators that turn a class body into a message class."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass_transform(kw_only_default=True)
 def struct(cls: type[T]) -> type[T]:
-    """Declare a struct that lives inside messages; it takes their version."""
+    """Declare a struct that is nested in messages and has the version of its message."""
     return _declare(cls)
 
 
@@ -45,7 +45,7 @@ def response(api: Api) -> Callable[[type[T]], type[T]]:
 
 @dataclass_transform(kw_only_default=True)
 def data(*, versions: str, flexible: str) -> Callable[[type[T]], type[T]]:
-    """Declare a message that travels inside others, or in a log, under a version of its own."""
+    """Declare a message with versions of its own that is stored inside other messages or in a log."""
     return lambda cls: _declare(cls, Versions.parse(versions), Versions.parse(flexible))
 
 
@@ -53,21 +53,21 @@ def _declare(
     cls: type[T], versions: Versions | None = None, flexible: Versions | None = None, api: Api | None = None
 ) -> type[T]:
     if any("__kafka__" in vars(base) for base in cls.__mro__[1:]):
-        raise SchemaError(f"{cls.__name__}: a declaration cannot go on from another")
+        raise SchemaError(f"{cls.__name__}: message classes cannot be subclassed")
     if versions is not None and versions.last is None:
-        raise SchemaError(f"{cls.__name__}: the versions of a message have an end, {versions} has none")
+        raise SchemaError(f"{cls.__name__}: a message needs a closed version range, got {versions}")
     annotations: dict[str, Any] = inspect.get_annotations(cls)
     fields: dict[str, Field] = {}
     for name, annotation in annotations.items():
         field = cls.__dict__.get(name)
         if not isinstance(field, Field):
-            raise SchemaError(f"{cls.__name__}.{name} has no field kind")
+            raise SchemaError(f"{cls.__name__}.{name} has no field kind, such as Int32() or String()")
         if name.startswith("_") or name in ("self", "unknown_tags") or not name.isascii():
-            raise SchemaError(f"{cls.__name__}.{name}: no field can be called that")
+            raise SchemaError(f"{cls.__name__}.{name}: invalid field name: use ASCII, no leading underscore")
         check_field(f"{cls.__name__}.{name}", field, annotation, versions, flexible)
         fields[name] = field
     tags = [field.tag for field in fields.values() if field.tag is not None]
     if sorted(tags) != list(range(len(tags))):
-        raise SchemaError(f"{cls.__name__}: tags must be 0 to {len(tags) - 1}, each once, not {tags}")
+        raise SchemaError(f"{cls.__name__}: tags must be 0 to {len(tags) - 1}, each once, got {tags}")
     schema = Schema(cls.__name__, fields, versions, flexible, api)
     return slots_class(cls, {**annotations, "unknown_tags": "dict[int, bytes] | None"}, schema)

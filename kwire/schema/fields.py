@@ -1,4 +1,4 @@
-"""Versions and field kinds: what stands in the class body of a declaration."""
+"""Version ranges and field kinds, for the class body of a declaration."""
 
 from __future__ import annotations
 
@@ -10,30 +10,36 @@ from uuid import UUID
 from kwire.errors import SchemaError
 
 ZERO_UUID = UUID(int=0)
+EXAMPLES = "0-9, 6+, 5 or none"  # of version ranges
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """A range of versions, both ends included; ``last`` None is open, an empty range has ``last < first``."""
+    """A range of versions.
+
+    Attributes:
+        first: the first version.
+        last: the last version, included; None if the range is open. An empty range has ``last < first``.
+    """
 
     first: int
     last: int | None
 
     @classmethod
     def parse(cls, text: str) -> Versions:
-        """``"0-9"``, ``"6+"``, ``"5"`` or ``"none"``. Raises: SchemaError."""
+        """Parse ``"0-9"``, ``"6+"``, ``"5"`` or ``"none"``. Raises: SchemaError."""
         first, dash, last = text.partition("-")
         try:
             if text == "none":
                 return NO_VERSIONS
             if text.endswith("+"):
                 return cls(int(text[:-1]), None)
-            found = cls(int(first), int(last) if dash else int(first))
+            versions = cls(int(first), int(last) if dash else int(first))
         except ValueError:
-            raise SchemaError(f"not a version range: {text!r}") from None
-        if found.last is not None and found.first > found.last:
-            raise SchemaError(f"not a version range: {text!r}")
-        return found
+            raise SchemaError(f"invalid version range {text!r}: expected a form such as {EXAMPLES}") from None
+        if versions.last is not None and versions.first > versions.last:
+            raise SchemaError(f"invalid version range {text!r}: expected a form such as {EXAMPLES}")
+        return versions
 
     def __contains__(self, version: int) -> bool:
         return self.first <= version and (self.last is None or version <= self.last)
@@ -55,7 +61,7 @@ class Versions:
 NO_VERSIONS = Versions(0, -1)
 ALL_VERSIONS = Versions(0, None)
 
-# Wire kind -> the Python type that annotates it and the value it has when nobody says otherwise.
+# Wire kind -> its Python type in annotations, and its default where the declaration has none.
 PRIMITIVES: Mapping[str, tuple[type, object]] = {
     "bool": (bool, False),
     "int8": (int, 0),
@@ -83,7 +89,20 @@ UNSET: Any = _Unset()
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One declared field. Made by the kind functions below, never by hand."""
+    """A declared field, constructed by the kind functions of this module, such as ``Int32``.
+
+    Attributes:
+        kind: wire kind, a key of PRIMITIVES, "array" or "struct".
+        versions: versions that have the field.
+        null: versions in which it may be null.
+        tag: its number in the tagged section; None if it is not a tagged field.
+        default: value where the version lacks the field; UNSET for the default of the kind.
+        ignorable: True if encoding drops a value that the version cannot carry, False if that is an EncodeError.
+        flexible: versions with a compact length; None for those of the message.
+        entity: Kafka's name for what the value identifies, such as ``groupId``.
+        of: element of an array.
+        struct: class of a struct.
+    """
 
     kind: str
     versions: Versions = ALL_VERSIONS
@@ -98,11 +117,11 @@ class Field:
 
     @property
     def is_fresh(self) -> bool:
-        """True if every value needs a default of its own, because it can be changed."""
+        """True if each message needs its own copy of the default, because the default is mutable."""
         return self.default is UNSET and self.kind in ("array", "struct")
 
     def initial(self) -> object:
-        """A fresh default value."""
+        """Return the default, as a new object if it is mutable."""
         if self.default is not UNSET:
             return self.default
         if self.kind == "array":
@@ -149,8 +168,8 @@ def _primitive(kind: str) -> Callable[..., Any]:
     declare.__name__ = declare.__qualname__ = kind
     declare.__doc__ = (
         f"A field of wire kind ``{kind}``.\n\n"
-        "``versions``: where it is present (all, if silent). Options: ``null`` (True, or a version range), ``tag``,\n"
-        "``default``, ``ignorable``, ``entity`` (Kafka's name for what the value identifies)."
+        "``versions``: versions that have it (default: all of the message). Options: ``null`` (True, or a version\n"
+        "range), ``tag``, ``default``, ``ignorable``, ``entity`` (Kafka's name for what the value identifies)."
     )
     return declare
 
@@ -170,11 +189,11 @@ Records = _primitive("records")
 
 
 def Array(of: Any, versions: str | None = None, **options: Any) -> Any:
-    """A list of ``of``: a struct class, or a kind such as ``Int32``. Options as for the other kinds."""
+    """Declare an array field. ``of``: a struct class, or a kind such as ``Int32``. Options as for ``Int32``."""
     element = Field("struct", struct=of) if isinstance(of, type) else of()
     return _field("array", versions, of=element, **options)
 
 
 def Nested(struct: type, versions: str | None = None, **options: Any) -> Any:
-    """One struct inside another. Options as for the other kinds."""
+    """Declare a field that is a struct. Options as for ``Int32``."""
     return _field("struct", versions, struct=struct, **options)

@@ -1,4 +1,4 @@
-"""What is known of a declared message or struct: ``schema_of`` returns it; and the Api that messages belong to."""
+"""The declaration of a message or struct (``schema_of`` returns it), and the API that a message belongs to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ from kwire.schema.fields import Field, Versions
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What a decorator found in a class body; ``versions`` and ``flexible`` are None for a nested struct."""
+    """The declaration of a message or struct.
+
+    Attributes:
+        name: name of the class.
+        fields: declared fields by name, in wire order.
+        versions: versions of a message; None for a nested struct.
+        flexible: versions with compact lengths and tagged fields; None for a nested struct.
+        api: the API of a request or response, else None.
+    """
 
     name: str
     fields: Mapping[str, Field]
@@ -22,9 +30,12 @@ class Schema:
 
 
 class Api:
-    """One API: its key, versions, and the request and response classes that name it in their decorators.
+    """An API: its key, its versions, its request and response classes.
 
-    ``name`` is Kafka's, without "Request" or "Response".
+    Attributes:
+        request: class of the request; set by its decorator.
+        response: class of the response; set by its decorator.
+        name: Kafka's name, without "Request" or "Response".
     """
 
     request: type[Any]
@@ -44,7 +55,7 @@ class Api:
 
 
 def schema_of(message: type) -> Schema:
-    """The declaration behind a class. Raises: SchemaError if it has none."""
+    """Return the declaration of a message class. Raises: SchemaError if the class has none."""
     schema = getattr(message, "__kafka__", None)
     if not isinstance(schema, Schema):
         raise SchemaError(f"{message!r} is not a declared message or struct")
@@ -52,6 +63,6 @@ def schema_of(message: type) -> Schema:
 
 
 def unknown_tags(value: object) -> Mapping[int, bytes]:
-    """Tagged fields of one decoded struct that its declaration does not know, by tag. They survive a round trip."""
-    found: dict[int, bytes] | None = getattr(value, "unknown_tags", None)
-    return found or {}
+    """Return the undeclared tagged fields of a decoded struct, as bytes by tag. Encoding writes them back."""
+    tags: dict[int, bytes] | None = getattr(value, "unknown_tags", None)
+    return tags or {}

@@ -1,6 +1,7 @@
-"""The pipeline on Spark (extra ``kwire[spark]``); the only place that imports pyspark.
+"""The pipeline on Spark (extra ``kwire[spark]``); only this package imports pyspark.
 
-``read_frames`` gives the calls of captures as a DataFrame, and ``register`` makes the format ``kafka_pcap`` known.
+``read_frames`` returns the requests and responses of captures as a DataFrame; ``register`` makes the data source
+``kafka_pcap`` available.
 """
 
 from kwire.extras import missing

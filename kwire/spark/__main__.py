@@ -1,4 +1,4 @@
-"""``kwire pipeline`` for spark-submit, which wants a file; also ``python -m kwire.spark``."""
+"""The script of ``kwire pipeline`` for spark-submit, which needs a file; also ``python -m kwire.spark``."""
 
 from kwire.spark.command import command
 

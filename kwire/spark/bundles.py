@@ -1,7 +1,7 @@
-"""What one step of the pipeline hands to the next: bundles of rows of one kind, each with where they should meet.
+"""Bundles: groups of rows of one kind that the steps of the pipeline exchange, with the key by which they meet.
 
-To Spark a bundle is some bytes, so that it moves them as they are, and has few rows to move. What is counted is added
-up before. Nothing here knows of Spark.
+For Spark a bundle is opaque bytes, so it moves few rows and does not convert them. Counts are summed before. This
+module does not depend on Spark.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from kwire.analysis.topics import Watermark
 from kwire.analysis.transactions import Ending
 from kwire.spark import plain
 
-Rows = dict[str, list[Any]]  # rows by their kind
-MET = ("marks", "sizes", "endings")  # rows for the groups that they concern, whatever connections they come from
-COUNTED = ("clients", "api_usage")  # tables whose rows are sums, wherever connections went
-WHOLE = ("connections", "errors", "problems")  # rows of connections; what all say tells the cluster of some
-EACH = ("frames", "connections", "problems")  # rows that each come of one connection
-MANY = 20_000  # counts that a task keeps
-BUCKETS = 32  # of groups, minutes and tables that count: each has its own files in a stream
-TOLD = (
+Rows = dict[str, list[Any]]  # rows by kind
+MET = ("marks", "sizes", "endings")  # kinds of rows to send to the groups concerned, from any connection
+COUNTED = ("clients", "api_usage")  # tables whose rows are sums over connections
+WHOLE = ("connections", "errors", "problems")  # rows of connections; clusters are derived from all of them
+EACH = ("frames", "connections", "problems")  # rows that come from one connection each
+MANY = 20_000  # counts that a task keeps in memory
+BUCKETS = 32  # buckets of groups, minutes and count tables; in a stream each has files of its own
+SUMMARY_KINDS = (
     "names",
     "commits",
     "producers",
     "wanted",
-    "sayings",
+    "statements",
     "damage",
     "skipped",
     "remarks",
@@ -44,22 +44,27 @@ TOLD = (
 
 
 def about_group(name: str) -> str:
-    """Where the events of a group meet. (Two groups may meet there, if a name is not UTF-8.)"""
+    """Return the key where events of a group meet. (Two groups can have the same key if a name is not UTF-8.)"""
     return str(printable(f"group {name}"))
 
 
 def bucket_of(about: str) -> int:
-    """Where it belongs; Spark's ``crc32`` says the same."""
+    """Return the bucket of a key, equal to Spark's ``crc32`` modulo BUCKETS."""
     return zlib.crc32(about.encode()) % BUCKETS
 
 
 def bucket_mark(bucket: int) -> str:
-    """What is in the names of its files."""
+    """Return the mark of a bucket in its file names."""
     return f"k{bucket:02}"
 
 
 class Bundle(NamedTuple):
-    """``about``: what meets at one place; ``rows``: a list, as ``plain`` writes it."""
+    """Rows of one kind.
+
+    Attributes:
+        about: key by which bundles meet.
+        rows: a list of rows, encoded by ``plain``.
+    """
 
     kind: str
     about: str
@@ -71,89 +76,89 @@ ARROW = pa.schema([("kind", pa.string()), ("about", pa.string()), ("rows", pa.bi
 
 
 def bundle(kind: str, about: str, rows: Sequence[Any]) -> Bundle:
-    """Rows as a bundle."""
+    """Return rows as a bundle."""
     return Bundle(kind, about, plain.dumps(rows))
 
 
 def unbundle(data: bytes) -> list[Any]:
-    """The rows of a bundle."""
-    found: list[Any] = plain.loads(data)
-    return found
+    """Return the rows of a bundle."""
+    rows: list[Any] = plain.loads(data)
+    return rows
 
 
-def batch(found: Sequence[Bundle]) -> pa.RecordBatch:
-    """Bundles as Spark takes them."""
-    columns = [pa.array(column, kind.type) for column, kind in zip(zip(*found, strict=True), ARROW, strict=True)]
+def batch(bundles: Sequence[Bundle]) -> pa.RecordBatch:
+    """Return bundles as an Arrow batch."""
+    columns = [pa.array(column, kind.type) for column, kind in zip(zip(*bundles, strict=True), ARROW, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=ARROW)
 
 
-def bundles_of(made: pa.RecordBatch) -> Iterator[Bundle]:
-    """The bundles out of what Spark gives."""
-    for values in zip(*(made.column(name).to_pylist() for name in Bundle._fields), strict=True):
+def bundles_of(record_batch: pa.RecordBatch) -> Iterator[Bundle]:
+    """Yield the bundles of an Arrow batch."""
+    for values in zip(*(record_batch.column(name).to_pylist() for name in Bundle._fields), strict=True):
         yield Bundle._make(values)
 
 
 class Bundler:
-    """Puts the rows that a task finds into bundles. Of names and of what is committed, each is told once."""
+    """A collector that puts the rows of a task into bundles; names and committed partitions are passed on once."""
 
     def __init__(self) -> None:
         self.counts: dict[str, Counts] = {name: Counts(name) for name in COUNTED}
         self._told: set[tuple[Any, ...]] = set()
         self._size = 0
 
-    def bundle_rows(self, found: Rows) -> Iterator[Bundle]:
-        """What is handed on of these rows, which are taken out."""
-        made = list(self._taken(found))
-        found.clear()
-        self._size += sum(len(one.rows) for one in made)
-        yield from made
+    def add(self, rows: Rows) -> Iterator[Bundle]:
+        """Yield bundles of these rows, and clear ``rows``. Counts are kept until ``finish``."""
+        complete = list(self._bundles(rows))
+        rows.clear()
+        self._size += sum(len(one.rows) for one in complete)
+        yield from complete
 
     def finish(self) -> Iterator[Bundle]:
-        """What was kept until the end, and the bytes that were handed on."""
+        """Yield bundles of the counts, and of the number of bytes passed on."""
         for name, counts in self.counts.items():
             if counts:
-                yield bundle(name, name, counts.taken())
+                yield bundle(name, name, counts.drain())
         yield bundle("size", "", [self._size])
 
-    def _taken(self, found: Rows) -> Iterator[Bundle]:
+    def _bundles(self, by_kind: Rows) -> Iterator[Bundle]:
         for name, counts in self.counts.items():
-            counts.add(found.get(name, []))
+            counts.add(by_kind.get(name, []))
             if len(counts) > MANY:
-                yield bundle(name, name, counts.taken())
+                yield bundle(name, name, counts.drain())
         for name in WHOLE:
-            if rows := found.get(name):
+            if rows := by_kind.get(name):
                 yield bundle(name, name, rows)
-        happened = found.get("events", [])
-        yield from _by("events", map(_event_values, happened), lambda values: about_group(values[_OF_GROUP]))
-        yield from _by("subscribed", found.get("subscribed", []), lambda one: about_group(one.group_id))
-        yield from _by("waits", found.get("waits", []), lambda wait: f"minute {wait[0]}")
-        if marks := found.get("marks"):
+        events = by_kind.get("events", [])
+        yield from _by("events", map(_event_values, events), lambda values: about_group(values[_OF_GROUP]))
+        yield from _by("subscribed", by_kind.get("subscribed", []), lambda one: about_group(one.group_id))
+        yield from _by("waits", by_kind.get("waits", []), lambda wait: f"minute {wait[0]}")
+        if marks := by_kind.get("marks"):
             yield bundle_of_marks("", marks)
-        if endings := found.get("endings"):
+        if endings := by_kind.get("endings"):
             yield bundle_of_endings("", endings)
-        producers = [(event.group_id, event.transactional_id) for event in happened if event.transactional_id]
-        commits = [(event.group_id, event.topic, event.partition) for event in happened if event.topic]
+        producers = [(event.group_id, event.transactional_id) for event in events if event.transactional_id]
+        commits = [(event.group_id, event.topic, event.partition) for event in events if event.topic]
         for kind, rows in (
-            ("names", found.get("names", [])),
+            ("names", by_kind.get("names", [])),
             ("commits", commits),
             ("producers", producers),
-            ("wanted", found.get("wanted", [])),
+            ("wanted", by_kind.get("wanted", [])),
         ):
             if fresh := {(kind, *row) for row in rows} - self._told:
                 self._told |= fresh
                 yield bundle(kind, "", [row[1:] for row in fresh])
-        for kind in ("sizes", "sayings", "damage", "skipped", "remarks", "unread"):
-            if rows := found.get(kind):
+        for kind in ("sizes", "statements", "damage", "skipped", "remarks", "unread"):
+            if rows := by_kind.get(kind):
                 yield bundle(kind, "", rows)
 
 
 def bundle_of_marks(about: str, marks: Iterable[Watermark]) -> Bundle:
-    """Ends of partitions."""
+    """Return a bundle of end offsets of partitions."""
     return bundle("marks", about, list(map(_mark_values, marks)))
 
 
 def bundle_of_endings(about: str, endings: Iterable[Ending]) -> Bundle:
-    """What ended transactions."""
+    """Return a bundle of transaction ends."""
     return bundle("endings", about, list(map(_ending_values, endings)))
 
 
@@ -166,7 +171,7 @@ def _by(kind: str, rows: Iterable[Any], key: Callable[[Any], str]) -> Iterator[B
 
 
 class Counts:
-    """Rows of a table that counts, added up: first and last times, and sums of what is a count."""
+    """The rows of a count table, summed: first and last times, and counts."""
 
     def __init__(self, name: str) -> None:
         columns = TABLES[name].columns
@@ -178,22 +183,22 @@ class Counts:
         return len(self._rows)
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Add rows."""
+        """Add rows to the sums."""
         for row in rows:
             key = tuple(row[name] for name in self.keys)
-            known = self._rows.get(key)
-            if known is None:
+            total = self._rows.get(key)
+            if total is None:
                 self._rows[key] = dict(row)
                 continue
             for name in self.sums:
-                known[name] += row[name]
-            known["first_ts"] = min(known["first_ts"], row["first_ts"])
-            known["last_ts"] = max(known["last_ts"], row["last_ts"])
+                total[name] += row[name]
+            total["first_ts"] = min(total["first_ts"], row["first_ts"])
+            total["last_ts"] = max(total["last_ts"], row["last_ts"])
 
-    def taken(self) -> list[Row]:
-        """The sums, which begin anew."""
-        taken, self._rows = self._rows, {}
-        return list(taken.values())
+    def drain(self) -> list[Row]:
+        """Return the sums and reset them."""
+        rows, self._rows = self._rows, {}
+        return list(rows.values())
 
 
 _FIELDS = tuple(GroupEvent.__slots__)
@@ -202,19 +207,19 @@ _event_values, _mark_values, _ending_values = (
     attrgetter(*_FIELDS),
     attrgetter(*Watermark.__slots__),
     attrgetter(*Ending.__slots__),
-)  # tuples are written in half the time
+)  # tuples are encoded in half the time
 
 
 def events_of(rows: Iterable[tuple[Any, ...]]) -> Iterator[GroupEvent]:
-    """Events of a group."""
+    """Decode the events of a group."""
     return (GroupEvent(**dict(zip(_FIELDS, row, strict=True))) for row in rows)
 
 
 def marks_of(rows: Sequence[tuple[Any, ...]]) -> Iterator[Watermark]:
-    """Ends of partitions."""
+    """Decode end offsets of partitions."""
     return (Watermark(*row) for row in rows)
 
 
 def endings_of(rows: Sequence[tuple[Any, ...]]) -> Iterator[Ending]:
-    """What ended transactions."""
+    """Decode transaction ends."""
     return (Ending(*row) for row in rows)

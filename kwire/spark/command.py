@@ -1,4 +1,4 @@
-"""``kwire pipeline``: captures into tables, through Spark."""
+"""The command ``kwire pipeline``: captures to tables, with Spark."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from kwire.spark.stream import Stream
     "--input", "inputs", multiple=True, required=True, metavar="GLOB", help="Captures: files, folders, patterns."
 )
 @click.argument("more", nargs=-1, metavar="[GLOB]...")
-@click.option("--output", required=True, metavar="DIR", help="Where the tables go, a folder each.")
-@click.option("--master", help="Spark's master; by default this machine, all its cores.")
+@click.option("--output", required=True, metavar="DIR", help="Folder for the tables, one subfolder each.")
+@click.option("--master", help="Spark's master.  [default: this machine, all cores]")
 @click.option(
-    "--stream", is_flag=True, help="Go on with the files that a rotating capture completes, until interrupted."
+    "--stream", is_flag=True, help="Continue with each file that a rotating capture completes, until interrupted."
 )
-@click.option("--once", is_flag=True, help="With --stream: stop when all complete files are done.")
+@click.option("--once", is_flag=True, help="With --stream: stop after all files that are complete now.")
 @click.option(
     "--settle",
     type=float,
     default=60.0,
     show_default=True,
-    help="With --stream: seconds until the newest file is complete.",
+    help="With --stream: seconds without change after which the newest file counts as complete.",
 )
-@click.option("--capture-id", help="Name of the capture in the tables; by default that of the file or folder.")
-@click.option("--format", "form", default="parquet", show_default=True, help="Any format that Spark writes.")
-@click.option("--what-if", "assignor", type=click.Choice(NAMES), help="Replay groups through this assignor.")
-@click.option("--split-size", type=click.IntRange(min=1), help="Bytes of a file that one task reads.")
+@click.option("--capture-id", help="Name of the capture in the tables.  [default: the file or folder]")
+@click.option("--format", "form", default="parquet", show_default=True, help="Any format that Spark can write.")
+@click.option("--what-if", "assignor", type=click.Choice(NAMES), help="Replay groups with this assignor and compare.")
+@click.option("--split-size", type=click.IntRange(min=1), help="Bytes of a file per task.")
 def command(
     inputs: tuple[str, ...],
     more: tuple[str, ...],
@@ -54,44 +54,44 @@ def command(
     assignor: str | None,
     split_size: int | None,
 ) -> None:
-    """Captures into tables, through Spark.
+    """Convert captures into tables, with Spark.
 
-    The tables are those of docs/pipeline.md, for any number of captures side by side. What an earlier run left of the
-    same capture is replaced. With --what-if there are two more tables: what another assignor would have done.
+    The tables are those of docs/pipeline.md, for any number of captures side by side. Rows of an earlier run for the
+    same capture are replaced. With --what-if there are two more tables, with the results of another assignor.
 
     \b
     kwire pipeline --input 'captures/*.pcap' --output tables
     kwire pipeline --input captures --output tables --stream
 
-    Exit 1 if a file is damaged or its packets were cut by a snap length, also at the end of a stream; all that could be
-    read is in the tables.
+    The exit code is 1 if a file is damaged or its packets are truncated by a snap length, also at the end of a stream;
+    everything that could be read is in the tables.
     """
     if once and not stream:
-        raise click.UsageError("--once is for --stream")
+        raise click.UsageError("--once requires --stream")
     if stream and assignor is not None:
-        raise click.UsageError("--what-if is not for --stream: it needs the whole history of a group")
-    given = (*inputs, *more)
-    asked = () if assignor is None else tuple(ON_REQUEST)
-    place, name = Output(output, form, asked), capture_id or name_of(given)
+        raise click.UsageError("--what-if cannot be used with --stream: it needs the complete history of a group")
+    paths_or_patterns = (*inputs, *more)
+    extra_tables = () if assignor is None else tuple(ON_REQUEST)
+    place, name = Output(output, form, extra_tables), capture_id or name_of(paths_or_patterns)
     if stream:
-        followed = Stream(given, place, name, split_size or source.SPLIT, settle)
+        followed = Stream(paths_or_patterns, place, name, split_size or source.SPLIT, settle)
         query = followed.start(_session(master), once=once)
         with suppress(KeyboardInterrupt):
             query.awaitTermination()
         query.stop()
         sys.exit(1 if followed.damaged else 0)
     try:
-        paths = source.files(given)
+        paths = source.files(paths_or_patterns)
     except OSError as error:
         raise click.UsageError(f"cannot read {error.filename}: {error.strerror}") from error
     if not paths:
-        raise click.ClickException(no_traffic(given, paths))
-    told = Job(paths, place, name, split_size, assignor=assignor).run(_session(master))
-    report_problems(told.damaged, told.notes)
+        raise click.ClickException(no_traffic(paths_or_patterns, paths))
+    report = Job(paths, place, name, split_size, assignor=assignor).run(_session(master))
+    report_problems(report.damaged, report.notes)
 
 
 def _session(master: str | None) -> Any:
     try:
         return session(master)
     except RuntimeError as error:
-        raise click.ClickException(f"Spark did not start; it needs Java 17: {error}") from error
+        raise click.ClickException(f"Spark did not start: {error} (it needs Java 17)") from error

@@ -1,7 +1,7 @@
-"""The segments of one connection, one after the other, into rows: what a task of Spark does, in batches and in streams.
+"""Conversion of the segments of one connection into rows: the work of a Spark task, in batches and in streams.
 
-Payload is not handed over but read from the file when a conversation wants it, so what nobody looks into is not read.
-Nothing here knows of Spark.
+Payload is not passed through Spark but read from the file when a conversation needs it, so unused payload is not read.
+This module does not depend on Spark.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 from uuid import uuid4
 
 from kwire.analysis import extract, topics, transactions, unread, usage
-from kwire.analysis.clusters import saying_of
+from kwire.analysis.clusters import statement_of
 from kwire.analysis.events import GroupEvent
 from kwire.analysis.frames import connection_row, frame_row, problem_row
 from kwire.analysis.what_if import evidence
@@ -26,24 +26,26 @@ from kwire.capture.files.gzipped import GZIP
 from kwire.capture.tcp.segments import SYN, unpack_key
 from kwire.spark.bundles import COUNTED, Rows
 
-AT_ONCE = 262_144  # bytes read at a time, of the packets of one connection
-FOREIGN = 8  # of what is read at once, one part in so many may be packets of other connections
+AT_ONCE = 262_144  # bytes per read of the packets of one connection
+FOREIGN = 8  # at most 1/FOREIGN of the bytes of one read may belong to other connections
 OPEN_FILES = 16
-SEALED = 36  # bytes of the key of a TCP connection; a key of another length names a connection of a frame log
+SEALED = 36  # length of the key of a TCP connection; keys of other lengths are of frame logs
 
 
 def log_key(connection: str, client: str, broker: str) -> bytes:
-    """The key of a connection in a frame log."""
+    """Return the key of a connection in a frame log."""
     return json.dumps([connection, client, broker]).encode().ljust(SEALED + 1)
 
 
 def unpacked_at(folder: str, path: str) -> str:
-    """Where what is in a gzip'd file is, unpacked."""
+    """Return the path for the decompressed content of a gzip file."""
     return below(folder, hashlib.sha256(path.encode()).hexdigest())
 
 
 class Spool:
-    """Writes what is in a gzip'd file; it is in its place once it is whole, whoever else did the same."""
+    """A writer for the decompressed content of a gzip file; complete files are renamed into place, so tasks do not
+    conflict.
+    """
 
     def __init__(self, folder: str, path: str) -> None:
         self.files, self._place = file_system(unpacked_at(folder, path))
@@ -53,7 +55,7 @@ class Spool:
         self._size = 0
 
     def add(self, data: bytes, base: int) -> None:
-        """Bytes from ``base`` on, of which some may have been there before. What is skipped is zeros."""
+        """Write bytes at offset ``base``, which may overlap earlier ones. Gaps are zeros."""
         if base > self._size:
             self._stream.write(bytes(base - self._size))
             self._size = base
@@ -67,12 +69,15 @@ class Spool:
 
 
 def reaches(files: Sequence[int], positions: Sequence[int], starts: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """For each segment of a connection, up to where the file may be read with it: the end of a segment.
+    """Return for each segment of a connection the end of the file range to read with it, which is the end of a segment.
 
-    What lies between are headers, and packets of other connections where these are few. So all connections together
-    read each byte of a file once, and one part in FOREIGN of it again. ``positions``: of their records in the file.
+    The range may include headers, and a few packets of other connections. So all connections together read each byte of
+    a file once, and 1/FOREIGN of it again.
+
+    Args:
+        positions: of the segments' records in the file.
     """
-    found = [0] * len(starts)
+    ends = [0] * len(starts)
     first, begin, end, foreign = 0, 0, 0, 0
     for n, (start, size) in enumerate(zip(starts, sizes, strict=True)):
         position = min(positions[n], start)
@@ -81,17 +86,18 @@ def reaches(files: Sequence[int], positions: Sequence[int], starts: Sequence[int
         if goes_on and (foreign + gap) * FOREIGN <= end - begin:
             foreign += gap
         else:
-            found[first:n] = [end] * (n - first)
+            ends[first:n] = [end] * (n - first)
             first, begin, foreign = n, start, 0
         end = start + size
-    found[first:] = [end] * (len(found) - first)
-    return found
+    ends[first:] = [end] * (len(ends) - first)
+    return ends
 
 
 class Payloads:
-    """Bytes of files by their place; as a ``Sliced`` those of the file that ``of`` chose last.
+    """The bytes of files, by position; as a ``Sliced`` those of the file last selected with ``of``.
 
-    ``unpacked``: the folder of what is in those that are gzip'd.
+    Args:
+        unpacked: folder with the decompressed content of gzip files.
     """
 
     def __init__(self, paths: Sequence[str], unpacked: str | None = None) -> None:
@@ -103,7 +109,7 @@ class Payloads:
         self._until = 0
 
     def of(self, file: int, until: int = 0) -> Payloads:
-        """Those of the file with this number; what is read next may be read up to ``until``, see ``reaches``."""
+        """Select the file with this number. ``until``: how far the next read may go, see ``reaches``."""
         self._until = until
         if file != self._file:
             if file not in self._open:
@@ -140,82 +146,84 @@ class Payloads:
 
 
 @dataclass(slots=True)
-class Following:
-    """What goes on between two ends: one connection after the other. It can be pickled between two segments."""
+class ConnectionFollower:
+    """The state of the connections between two endpoints, one after the other. It can be pickled between two
+    segments.
+    """
 
     key: bytes
     capture_id: str
     conversation: Conversation | None = None
     counts: usage.Usage = field(default_factory=lambda: usage.Usage({}))
-    said: set[Any] = field(default_factory=set)  # what the connection told of its cluster
+    statements: set[Any] = field(default_factory=set)  # statements of the connection about its cluster
     watch: unread.Watch = field(default_factory=unread.Watch)
 
-    def segment(self, row: Row, source: Any, base: int, path: str, found: Rows) -> None:
-        """The next segment; its payload begins at ``row.start - base`` of ``source``."""
+    def segment(self, row: Row, source: Any, base: int, path: str, rows: Rows) -> None:
+        """Process the next segment; its payload begins at ``row.start - base`` of ``source``."""
         conversation = self.conversation
         if conversation is None or ((row.flags & SYN or conversation.done) and conversation.is_another(row)):
-            self.finish(found)
+            self.finish(rows)
             conversation = self.conversation = Conversation(unpack_key(self.key), row)
         conversation.segment(row, source, base, path)
 
     def frame(self, to_broker: bool, frame: bytes, time_us: int, path: str, position: int) -> None:
-        """The next frame, out of a frame log."""
+        """Process the next frame of a frame log."""
         if self.conversation is None:
             name, client, broker = json.loads(self.key)
             self.conversation = Conversation.logged(name, client, broker, time_us)
         self.conversation.frame(to_broker, frame, time_us, path, position)
 
-    def collect_complete(self, found: Rows) -> None:
-        """Rows of what is complete by now."""
+    def collect(self, rows: Rows) -> None:
+        """Add rows of completed calls."""
         if self.conversation is None:
             return
         for call in self.conversation.taken():
             refused = usage.refusals(call)
-            found["frames"].append(frame_row(call, self.capture_id, refused))
-            found["names"] += topics.topic_names(call).items()
-            found["marks"] += topics.watermarks(call)
-            found["endings"] += transactions.endings(call)
-            happened = extract.events_of(call)
-            found["events"] += happened
-            self.watch.note(call, happened)
-            self.notice(call, happened, found)
-            saying = saying_of(call)
-            if saying is not None and saying.content not in self.said:
-                self.said.add(saying.content)
-                found["sayings"].append(saying)
+            rows["frames"].append(frame_row(call, self.capture_id, refused))
+            rows["names"] += topics.topic_names(call).items()
+            rows["marks"] += topics.watermarks(call)
+            rows["endings"] += transactions.endings(call)
+            events = extract.events_of(call)
+            rows["events"] += events
+            self.watch.note(call, events)
+            self.notice(call, events, rows)
+            statement = statement_of(call)
+            if statement is not None and statement.content not in self.statements:
+                self.statements.add(statement.content)
+                rows["statements"].append(statement)
             self.counts.add(call, refused)
-        found["waits"] += self.counts.take_waits()
+        rows["waits"] += self.counts.drain_waits()
 
-    def notice(self, call: Call, happened: Sequence[GroupEvent], found: Rows) -> None:
-        """What else is wanted of a call. ``happened``: its events."""
+    def notice(self, call: Call, events: Sequence[GroupEvent], rows: Rows) -> None:
+        """Add further rows of a call. ``events``: its group events."""
 
-    def finish(self, found: Rows) -> None:
-        """No more comes of the connection."""
+    def finish(self, rows: Rows) -> None:
+        """End the connection and add its rows."""
         if self.conversation is None:
             return
         connection = self.conversation.finish()
-        self.collect_complete(found)
-        found["connections"].append(connection_row(connection, self.capture_id))
+        self.collect(rows)
+        rows["connections"].append(connection_row(connection, self.capture_id))
         if (remark := connection.remark) is not None:
-            found["problems"].append(problem_row(connection, self.capture_id))
-            found["remarks"].append(remark[0])
-        found["unread"] += self.watch.finish(connection)
+            rows["problems"].append(problem_row(connection, self.capture_id))
+            rows["remarks"].append(remark[0])
+        rows["unread"] += self.watch.finish(connection)
         software = {"software_name": connection.software_name, "software_version": connection.software_version}
-        found["errors"] += self.counts.refused(self.capture_id)
+        rows["errors"] += self.counts.refused(self.capture_id)
         counted = self.counts.rows(self.capture_id, {})
         for name in COUNTED:
-            found[name] += [row | software for row in counted[name]]
-        self.conversation, self.counts, self.said, self.watch = None, usage.Usage({}), set(), unread.Watch()
+            rows[name] += [row | software for row in counted[name]]
+        self.conversation, self.counts, self.statements, self.watch = None, usage.Usage({}), set(), unread.Watch()
 
 
 @dataclass(slots=True)
-class Witness(Following):
-    """The same, for groups that are replayed: it tells what they subscribed to, and the sizes of topics."""
+class ReplayFollower(ConnectionFollower):
+    """A follower for groups that are replayed: it also adds their subscriptions, and the sizes of topics."""
 
     fresh: evidence.Fresh = field(default_factory=evidence.Fresh)
 
-    def notice(self, call: Call, happened: Sequence[GroupEvent], found: Rows) -> None:
+    def notice(self, call: Call, events: Sequence[GroupEvent], rows: Rows) -> None:
         subscribed = list(evidence.subscribed(call))
-        found["subscribed"] += subscribed
-        found["sizes"] += self.fresh.of(evidence.sizes(call))
-        found["wanted"] += evidence.wanted(subscribed, happened)
+        rows["subscribed"] += subscribed
+        rows["sizes"] += self.fresh.of(evidence.sizes(call))
+        rows["wanted"] += evidence.wanted(subscribed, events)

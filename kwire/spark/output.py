@@ -1,4 +1,4 @@
-"""Where tables go: a folder each, in it one for each capture, in that one for each day."""
+"""The output of the pipeline: one folder per table, in it one per capture, in that one per day."""
 
 from __future__ import annotations
 
@@ -16,16 +16,20 @@ from kwire.capture.files.file_systems import below, file_system
 from kwire.spark import parts
 
 PARQUET = "parquet"
-EXACT = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}  # as text: Spark alone would cut microseconds off
+EXACT = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}  # for text formats: Spark's default drops microseconds
 OPTIONS = {"csv": EXACT | {"header": "true", "escape": '"'}, "json": EXACT, "orc": {"compression": "zstd"}}
-FLAT = ("csv",)  # formats that have no lists and no maps
+FLAT = ("csv",)  # formats without lists and maps
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """``folder``: of all tables, a path or an address; ``form``: any format that Spark writes to a path; ``more``:
+    """The output folder and format.
 
-    names of the tables on request that are made too."""
+    Attributes:
+        folder: parent of all tables, a path or an address.
+        form: any format that Spark writes to a path.
+        more: names of the tables on request to write.
+    """
 
     folder: str
     form: str = "parquet"
@@ -33,12 +37,12 @@ class Output:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The tables that are made."""
+        """The tables to write."""
         return (*TABLES, *self.more)
 
     @contextmanager
     def staging(self) -> Iterator[str]:
-        """A folder for what is not ready, gone afterwards."""
+        """Create a temporary folder for incomplete tables."""
         folder = below(self.folder, f"_staging-{uuid4().hex}")
         files, inside = file_system(folder)
         files.create_dir(inside, recursive=True)
@@ -56,8 +60,11 @@ class Output:
         stale: Collection[str] | None = None,
         kept: str | None = None,
     ) -> None:
-        """Put the parts that tasks wrote in place of what is there of this capture: of all, or of those marked as
-        ``stale``. ``kept``: where those stay of which other formats are made; with ``stale`` it is needed.
+        """Replace the files of this capture by the parts that tasks wrote.
+
+        Args:
+            stale: marks of the files to replace; all if None.
+            kept: folder for the Parquet files from which another format is written; required with ``stale``.
         """
         place = self.folder if self.form == PARQUET else kept or below(staging, "ready")
         parts.put(staging, place, capture_id, written, stale, self.names)
@@ -67,7 +74,7 @@ class Output:
             self._convert(spark, place, capture_id)
 
     def _forget(self, capture_id: str, names: Iterable[str]) -> None:
-        """Take away what an earlier run made on request."""
+        """Delete tables on request of an earlier run."""
         for name in names:
             files, inside = file_system(below(self.folder, name, parts.folder_of(capture_id)))
             if files.get_file_info(inside).type.name == "Directory":

@@ -1,7 +1,7 @@
-"""Tables on disk: the files that tasks write, each a part of a table, by day; and putting them in place.
+"""Tables on disk: part files that tasks write, by day; and moving them into place.
 
-A task writes its rows as Parquet by itself, where Spark would take them from it to write them: rows of frames are
-most of what a job moves. Nothing here knows of Spark.
+Tasks write Parquet themselves instead of passing rows to Spark, because rows of frames are most of a job's data. This
+module does not depend on Spark.
 """
 
 from __future__ import annotations
@@ -25,49 +25,49 @@ from kwire.capture.files.file_systems import file_system
 
 CAPTURE, DATE = "capture_id", "date"
 DAY = 86_400_000_000  # microseconds
-UNKNOWN_DAY = "__HIVE_DEFAULT_PARTITION__"  # as Spark and Hive call it
-NO_DAY, NONE = "1970-01-01", "none"  # folder and mark of a table without rows
-GROUP_ROWS, GROUP_BYTES = 50_000, 16 * 1024 * 1024  # of a row group, and what a table waits for before it is written
-OPEN_PARTS = 64  # of a task
-_SPECIAL = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")  # in names of folders that say a value
+UNKNOWN_DAY = "__HIVE_DEFAULT_PARTITION__"  # name used by Spark and Hive
+NO_DAY, NONE = "1970-01-01", "none"  # folder and mark of the file of an empty table
+GROUP_ROWS, GROUP_BYTES = 50_000, 16 * 1024 * 1024  # size of a row group; a part is buffered up to this
+OPEN_PARTS = 64  # open files per task
+_SPECIAL = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")  # characters escaped in folder names with a value
 
 
 def day_of(table: Table) -> str | None:
-    """The column that says the day of a row; None for a table without one."""
+    """Return the column with the day of a row; None for a table without one."""
     return next((column.name for column in table.columns if column.type == "timestamp"), None)
 
 
 def schema_of(table: Table) -> Any:
-    """What a file of a table has: the capture is in the name of the folder."""
+    """Return the schema of a table's files, without the capture, which is in the folder name."""
     schema = arrow_schema(table)
     return schema.remove(schema.get_field_index(CAPTURE))
 
 
 def folder_of(capture_id: str) -> str:
-    """The folder of a capture in that of a table, as Spark and Hive write one."""
-    return f"{CAPTURE}={_SPECIAL.sub(lambda found: f'%{ord(found[0]):02X}', capture_id)}"
+    """Return the folder name of a capture, in the form of Spark and Hive."""
+    return f"{CAPTURE}={_SPECIAL.sub(lambda special: f'%{ord(special[0]):02X}', capture_id)}"
 
 
 @dataclass(slots=True)
 class _Part:
-    """One file that is being written, and what waits for it."""
+    """A file that is being written, with buffered rows."""
 
     writer: Any
-    waiting: list[Any] = field(default_factory=list)
+    buffered: list[Any] = field(default_factory=list)
     rows: int = 0
     size: int = 0
 
     def add(self, table: Any) -> None:
-        self.waiting.append(table)
+        self.buffered.append(table)
         self.rows += table.num_rows
         self.size += table.nbytes
         if self.rows >= GROUP_ROWS or self.size >= GROUP_BYTES:
             self.flush()
 
     def flush(self) -> None:
-        if self.waiting:
-            self.writer.write_table(pa.concat_tables(self.waiting))
-        self.waiting, self.rows, self.size = [], 0, 0
+        if self.buffered:
+            self.writer.write_table(pa.concat_tables(self.buffered))
+        self.buffered, self.rows, self.size = [], 0, 0
 
     def close(self) -> None:
         self.flush()
@@ -75,21 +75,21 @@ class _Part:
 
 
 class Parts:
-    """The parts that one task writes below ``folder``, a path or an address."""
+    """The part files of one task below ``folder``, a path or an address."""
 
     def __init__(self, folder: str) -> None:
         self.files, self.folder = file_system(folder)
-        self.written: list[str] = []  # below the folder
+        self.written: list[str] = []  # paths relative to the folder
         self._open: dict[tuple[str, str | None, str], _Part] = {}
 
     def add(self, name: str, rows: Iterable[Row], mark: str = "") -> None:
-        """Rows of a table; ``mark`` comes into the names of their files."""
+        """Add rows to a table. ``mark``: part of the file name."""
         table = EVERY[name]
         for day, some in _by_day(table, rows).items():
             self._part(name, day, mark).add(arrow_table(table, some).drop_columns([CAPTURE]))
 
     def close(self) -> list[str]:
-        """Write what waits; the files, below the folder."""
+        """Write buffered rows; return the paths of the files relative to the folder."""
         while self._open:
             self._open.popitem()[1].close()
         return self.written
@@ -132,9 +132,10 @@ def put(
     stale: Collection[str] | None = None,
     names: Iterable[str] = tuple(TABLES),
 ) -> None:
-    """Move parts to their places, instead of what is there of the capture: of all, or of those marked as ``stale``.
+    """Move part files into place, and delete the old files of the capture: all, or those with a mark in ``stale``.
 
-    ``names``: of the tables.
+    Args:
+        names: names of the tables.
     """
     files, begin = file_system(staging)
     _, target = file_system(folder)
@@ -144,32 +145,32 @@ def put(
     for name, places in by_table.items():
         here = posixpath.join(target, name, folder_of(capture_id))
         files.create_dir(here, recursive=True)
-        left = _without(files, here, stale)
-        if not places and not left:
+        remaining = _delete_stale(files, here, stale)
+        if not places and not remaining:
             places.append(_no_rows(files, begin, EVERY[name]))
         for place in places:
-            there = posixpath.join(here, place.partition("/")[2])
-            files.create_dir(posixpath.dirname(there), recursive=True)
-            files.move(posixpath.join(begin, place), there)
+            destination = posixpath.join(here, place.partition("/")[2])
+            files.create_dir(posixpath.dirname(destination), recursive=True)
+            files.move(posixpath.join(begin, place), destination)
 
 
-def _without(files: Any, folder: str, stale: Collection[str] | None) -> int:
-    """Take away what is stale; how many files are left."""
+def _delete_stale(files: Any, folder: str, stale: Collection[str] | None) -> int:
+    """Delete stale files; return the number of remaining ones."""
     if stale is None:
         files.delete_dir_contents(folder)
         return 0
-    left = 0
+    remaining = 0
     for info in files.get_file_info(fs.FileSelector(folder, recursive=True)):
         mark = info.base_name.split("-")[1:2]
         if info.type == fs.FileType.File and mark and (mark[0] in stale or mark[0] == NONE):
             files.delete_file(info.path)
         else:
-            left += info.type == fs.FileType.File
-    return left
+            remaining += info.type == fs.FileType.File
+    return remaining
 
 
 def _no_rows(files: Any, begin: str, table: Table) -> str:
-    """A file that has the columns and no row: without one no reader would find them."""
+    """Write a file with the columns and no rows, so that readers find the table."""
     place = posixpath.join(table.name, f"{DATE}={NO_DAY}" if day_of(table) else "", f"part-{NONE}-.parquet")
     path = posixpath.join(begin, place)
     files.create_dir(posixpath.dirname(path), recursive=True)

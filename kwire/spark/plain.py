@@ -1,8 +1,8 @@
-"""Values as bytes that nothing can be run from: what a stream keeps in its work folder, which others may write to.
+"""Values as bytes that cannot run code: the format of a stream's work folder, which others may be able to write to.
 
-The bytes are a pickle in which no function and no class is named but one of ours, ``MADE``; the reader refuses every
-other name. It takes the name of a class of ``MODULES`` and what its fields hold, and sets just those, without any call
-of the class's own code. A type that is not known here is an error when it is written.
+The bytes are a pickle that names no function and no class except ``MADE``; the reader refuses every other name.
+``MADE`` gets the name of a class of ``MODULES`` and the values of its fields, and sets these without calling code of
+the class. Encoding an unknown type raises an error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from uuid import UUID
 
 PROTOCOL = 5
 MESSAGES = "kwire.messages."
-MODULES = frozenset(  # whose classes may be kept, besides the messages
+MODULES = frozenset(  # modules whose classes may be encoded, besides message classes
     {
         "kwire.analysis.clusters",
         "kwire.analysis.events",
@@ -46,38 +46,38 @@ MODULES = frozenset(  # whose classes may be kept, besides the messages
     }
 )
 DAMAGE = (pickle.UnpicklingError, EOFError, ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError)
-STANDARD: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {  # to builtin values, and back
+STANDARD: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {  # conversion to builtin values, and back
     UUID: (lambda value: value.bytes, lambda state: UUID(bytes=state)),
     deque: (list, deque),
     Counter: (dict, Counter),
     OrderedDict: (dict, OrderedDict),
 }
-DEFAULTS = "defaultdict "  # of a factory: a class of MODULES, or one of these
+DEFAULTS = "defaultdict "  # prefix of a factory: a class of MODULES, or one of these
 FACTORIES: dict[str, type] = {kind.__name__: kind for kind in (list, set, dict, int)}
 BY_NAME = {kind.__name__: kind for kind in STANDARD}
 
 
 class PlainError(ValueError):
-    """A type that cannot be kept, or bytes that are not a value kept here."""
+    """A type that cannot be encoded, or bytes that are not a value in this format."""
 
 
 def dumps(value: object) -> bytes:
-    """Builtin values, and objects of the known classes, as bytes. Raises: PlainError."""
+    """Encode builtin values and instances of known classes. Raises: PlainError."""
     into = io.BytesIO()
     _Writer(into, PROTOCOL).dump(value)
     return into.getvalue()
 
 
 def loads(data: bytes) -> Any:
-    """The value out of its bytes. Raises: PlainError."""
+    """Decode a value. Raises: PlainError."""
     try:
         return _Reader(io.BytesIO(data)).load()
     except DAMAGE as error:
-        raise PlainError(f"not a value that this release of kwire keeps: {error}") from error
+        raise PlainError(f"cannot be decoded by this release of kwire: {error}") from error
 
 
 class _Made:
-    """What the bytes may call. It has no attributes, so none can be set."""
+    """The only callable that the bytes may name. It has no attributes, so none can be set."""
 
     __slots__ = ()
 
@@ -92,13 +92,13 @@ class _Made:
             return kind(state)
         if issubclass(kind, tuple):
             return tuple.__new__(kind, state)
-        made: Any = object.__new__(kind)
+        instance: Any = object.__new__(kind)
         fields = _fields(kind)
         for field, value in state.items():
             if fields is not None and field not in fields:
-                raise PlainError(f"{name} has no field {field}")
-            object.__setattr__(made, field, value)
-        return made
+                raise PlainError(f"class {name} has no field {field}")
+            object.__setattr__(instance, field, value)
+        return instance
 
 
 MADE = _Made()
@@ -106,7 +106,7 @@ MADE = _Made()
 
 class _Writer(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
-        """What is written of all that is not a builtin value."""
+        """Return the reduced form of a value that is not builtin."""
         kind: Any = type(value)
         if kind is _Made:
             return "MADE"
@@ -114,8 +114,8 @@ class _Writer(pickle.Pickler):
             return MADE, (kind.__name__, STANDARD[kind][0](value))
         if kind is defaultdict:
             factory = value.default_factory
-            known = factory.__name__ if factory in FACTORIES.values() else _name(factory)
-            return MADE, (DEFAULTS + known, dict(value))
+            name = factory.__name__ if factory in FACTORIES.values() else _name(factory)
+            return MADE, (DEFAULTS + name, dict(value))
         name = _name(kind)
         if issubclass(kind, Enum):
             return MADE, (name, value.value)
@@ -129,40 +129,40 @@ class _Writer(pickle.Pickler):
 
 class _Reader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """The one thing that may be named."""
+        """Return ``MADE``, and refuse every other name."""
         if (module, name) != (__name__, "MADE"):
-            raise pickle.UnpicklingError(f"{module}.{name} is named in it")
+            raise pickle.UnpicklingError(f"{module}.{name} is not allowed")
         return MADE
 
 
 def _name(kind: Any) -> str:
-    """How a class is called in the bytes. Raises: PlainError."""
+    """Return the name of a class in the bytes. Raises: PlainError."""
     name = f"{kind.__module__}:{kind.__qualname__}"
     if _class(name) is not kind:
-        raise PlainError(f"{name} cannot be kept")
+        raise PlainError(f"class {name} cannot be encoded in this format")
     return name
 
 
 @cache
 def _class(name: str) -> type:
-    """A class of ours by its name. Raises: PlainError."""
+    """Return the class with this name. Raises: PlainError."""
     module, _, path = name.partition(":")
     if module not in MODULES and not module.startswith(MESSAGES):
-        raise PlainError(f"{name} cannot be kept")
+        raise PlainError(f"class {name} cannot be encoded in this format")
     try:
-        found: Any = import_module(module)
+        member: Any = import_module(module)
         for part in path.split("."):
-            found = vars(found)[part]
+            member = vars(member)[part]
     except (ImportError, KeyError, TypeError) as error:
-        raise PlainError(f"there is no {name}") from error
-    if not isinstance(found, type) or found.__module__ != module or issubclass(found, BaseException):
-        raise PlainError(f"{name} cannot be kept")
-    return found
+        raise PlainError(f"class {name} does not exist") from error
+    if not isinstance(member, type) or member.__module__ != module or issubclass(member, BaseException):
+        raise PlainError(f"class {name} cannot be encoded in this format")
+    return member
 
 
 @cache
 def _fields(kind: type) -> frozenset[str] | None:
-    """The slots of a class; None if its objects have a dictionary."""
+    """Return the slots of a class; None if its instances have a dictionary."""
     if any("__dict__" in vars(each) for each in kind.__mro__):
         return None
     return frozenset(_slots(kind))

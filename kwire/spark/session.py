@@ -1,4 +1,4 @@
-"""Spark sessions as the pipeline wants them."""
+"""Spark sessions with the settings of the pipeline."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import sys
 from pyspark.sql import SparkSession
 
 LOCAL = "local[*]"
-QUIET = {  # of a session on this machine alone
+QUIET = {  # settings of a local session
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.driver.host": "127.0.0.1",
     "spark.log.level": "WARN",
-    "spark.sql.codegen.wholeStage": "false",  # what takes time is in Python: compiling costs more than it gives
+    "spark.sql.codegen.wholeStage": "false",  # the time is spent in Python: compiling costs more than it saves
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -21,12 +21,15 @@ ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvide
 
 
 def session(master: str | None = None, app: str = "kwire") -> SparkSession:
-    """The session that there is, or a new one. ``master``: Spark's; else what spark-submit says, or this machine.
+    """Return the active session, or a new one.
 
-    A session on this machine listens on loopback only and shows no page. Raises: RuntimeError if Spark does not start.
+    A local session listens on loopback only and shows no web page. Raises: RuntimeError if Spark does not start.
+
+    Args:
+        master: Spark's master; None for that of spark-submit, or this machine.
     """
-    if found := SparkSession.getActiveSession():
-        return found
+    if active := SparkSession.getActiveSession():
+        return active
     builder = SparkSession.builder.appName(app)
     submitted = "SPARK_SUBMIT_OPTS" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ
     if master is None and not submitted:

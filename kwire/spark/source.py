@@ -1,9 +1,10 @@
-"""``spark.read.format("kafka_pcap").load(path)``: the TCP segments of captures, as references to their payload.
+"""The data source ``spark.read.format("kafka_pcap").load(path)``: TCP segments of captures, as references to their
+payload.
 
-A row has no payload but says where in the file it is, so that none goes through Spark. In a gzip'd file nothing can be
-read by its place: what is in it is put into a file of its own, if there is a folder for that. Else its payload is in
-the row, as that of some fragments of packets is. Large files are read in parts, found exactly by one pass over the
-headers of their records, or guessed and proven.
+A row has the position of its payload in the file instead of the payload, so payload does not pass through Spark. A gzip
+file cannot be read by position: it is decompressed into a file if there is a folder for that; otherwise payload is in
+the row, as for some fragments of packets. Large files are read in parts, whose boundaries are found by one pass over
+the record headers, or guessed and verified.
 """
 
 from __future__ import annotations
@@ -33,29 +34,29 @@ from kwire.capture.tcp.segments import Segments
 from kwire.spark.following import Spool, log_key
 
 FORMAT = "kafka_pcap"
-SPLIT = 64 * 1024 * 1024  # bytes of a part, if nothing else is asked for
-LEAST_SPLIT = 4 * 1024 * 1024  # where a job makes them smaller, so that all cores have some
+SPLIT = 64 * 1024 * 1024  # default bytes of a part
+LEAST_SPLIT = 4 * 1024 * 1024  # smallest part that a job chooses to use all cores
 SETTLE = 60.0  # seconds
 NEVER = float("inf")
-Place = tuple[int, str]  # first time in a file, and its path without .gz: the order of files
+Place = tuple[int, str]  # first timestamp of a file, and its path without .gz: the order of files
 REFERENCES = pa.schema(
     [
-        ("connection", pa.binary()),  # both ends, the lower first; empty in rows about the file
+        ("connection", pa.binary()),  # both endpoints, the lower first; empty in rows about the file
         ("path", pa.string()),
-        ("file", pa.int32()),  # number of the file, in the order in which they are read
-        ("position", pa.int64()),  # of the packet's record in it
-        ("number", pa.int32()),  # of the segment in the part of the file; of packets where ``skipped`` is not null
-        ("upward", pa.bool_()),  # sent by the lower end
+        ("file", pa.int32()),  # number of the file, in reading order
+        ("position", pa.int64()),  # of the packet's record in the file
+        ("number", pa.int32()),  # number of the segment in the part; number of packets where ``skipped`` is not null
+        ("upward", pa.bool_()),  # sent by the lower endpoint
         ("time_us", pa.int64()),
         ("start", pa.int64()),  # of the payload in the file
-        ("captured", pa.int32()),  # bytes of it that are there
-        ("size", pa.int32()),  # bytes that were sent
+        ("captured", pa.int32()),  # captured bytes of the payload
+        ("size", pa.int32()),  # bytes of the payload that were sent
         ("seq", pa.int64()),
         ("ack", pa.int64()),
         ("flags", pa.int16()),
-        ("payload", pa.binary()),  # null where ``start`` says where it is
-        ("problem", pa.string()),  # what is wrong with the file
-        ("skipped", pa.string()),  # why packets were passed over
+        ("payload", pa.binary()),  # null where ``start`` has its position
+        ("problem", pa.string()),  # damage of the file
+        ("skipped", pa.string()),  # why packets were skipped
     ]
 )
 SPARK_TYPES = {
@@ -66,13 +67,19 @@ SPARK_TYPES = {
     pa.int64(): "BIGINT",
     pa.string(): "STRING",
 }
-ORDER = ("file", "position", "number")  # of the segments of a connection
+ORDER = ("file", "position", "number")  # order of the segments of a connection
 
 
 @dataclass
 class Part(InputPartition):
-    """Part of a file, the file's number, the folder for what is unpacked, if there is one; whether it is a ``guess``,
-    and the next part if so. ``carried``: payload is in the rows, and not read again where it lies.
+    """A part of a file that one task reads.
+
+    Attributes:
+        split: the byte range.
+        unpacked: folder for decompressed content, if any.
+        guess: True if the boundaries are guessed.
+        then: the next part, if they are guessed.
+        carried: True if rows contain the payload instead of its position.
     """
 
     file: int
@@ -84,28 +91,30 @@ class Part(InputPartition):
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format known to a session."""
+    """Register the data source with a session."""
     spark.dataSource.register(CaptureSource)
 
 
 def files(inputs: Sequence[str]) -> list[str]:
-    """The captures meant by paths, folders and patterns, in the order in which they are read. Raises: OSError."""
-    return find(dict.fromkeys(path for given in inputs for path in _globbed(given) or [given]))
+    """Return the captures of paths, folders and patterns, in reading order. Raises: OSError."""
+    return find(dict.fromkeys(path for pattern in inputs for path in _globbed(pattern) or [pattern]))
 
 
-def _globbed(given: str) -> list[str]:
-    """The paths of a pattern. An address stays as it is: what it means is looked up where it is."""
-    return [given] if is_address(given) else sorted(glob.glob(given))
+def _globbed(pattern: str) -> list[str]:
+    """Return the paths of a pattern. An address is returned unchanged: its file system expands it."""
+    return [pattern] if is_address(pattern) else sorted(glob.glob(pattern))
 
 
 class CaptureSource(DataSource):
-    """Options: ``path``, or ``inputs`` as JSON: files, folders, patterns. Or ``files`` as JSON: paths in their order.
+    """The data source, with Spark's options.
 
-    ``splitSize``: in bytes. ``unpacked``: a folder for what is in gzip'd files, see ``Payloads``. ``guess``: as JSON,
-    the paths of files whose parts are guessed; a row with the problem NOT_PROVEN says that they are wrong.
+    Options: ``path``, or ``inputs`` as JSON (files, folders, patterns), or ``files`` as JSON (paths in reading order).
 
-    In a stream also ``settle``: seconds after which a file that does not grow is complete though no newer one is there;
-    ``maxFilesPerTrigger``; ``idle``: seconds without a file after which an empty batch tells timers the time.
+    ``splitSize``: bytes of a part. ``unpacked``: folder for the content of gzip files, see ``Payloads``. ``guess``: as
+    JSON, the files whose parts are guessed; a row with the problem NOT_PROVEN means that the guess is wrong.
+
+    In a stream also ``settle``: seconds without growth after which the newest file counts as complete;
+    ``maxFilesPerTrigger``; ``idle``: seconds without a file after which an empty batch advances timers.
     """
 
     @classmethod
@@ -127,8 +136,8 @@ class CaptureSource(DataSource):
 
     @property
     def _inputs(self) -> list[str]:
-        found: list[str] = json.loads(self.options["inputs"]) if "inputs" in self.options else [self.options["path"]]
-        return found
+        inputs: list[str] = json.loads(self.options["inputs"]) if "inputs" in self.options else [self.options["path"]]
+        return inputs
 
     @property
     def _size(self) -> int:
@@ -146,12 +155,12 @@ class CaptureReader(DataSourceReader):
         return [part for number, path in enumerate(self.paths) for part in self._parts(number, path)]
 
     def _parts(self, number: int, path: str) -> list[Part]:
-        found = guessed(path, self.size) if path in self.guess else []
-        far = is_address(path)  # where each read is a request, and connections have many short pieces in a file
-        if len(found) > 1:
-            pairs = zip(found, [*found[1:], None], strict=True)
+        guesses = guessed(path, self.size) if path in self.guess else []
+        far = is_address(path)  # each read is a request there, and connections have many short pieces in a file
+        if len(guesses) > 1:
+            pairs = zip(guesses, [*guesses[1:], None], strict=True)
             return [Part(number, split, self.unpacked, True, then, far) for split, then in pairs]
-        return [Part(number, split, self.unpacked, carried=far) for split in found or parts(path, self.size)]
+        return [Part(number, split, self.unpacked, carried=far) for split in guesses or parts(path, self.size)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Part)
@@ -159,10 +168,10 @@ class CaptureReader(DataSourceReader):
 
 
 class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Files that a rotating capture has completed, in the order of their first packets.
+    """The files that a rotating capture has completed, in the order of their first packets.
 
-    An offset is the place of a file in that order: its first time, and its path; ``calls`` counts the times that no
-    file came for ``idle`` seconds. A file that is gzip'd afterwards (``tcpdump -z gzip``) keeps its place.
+    An offset is the position of a file in that order: its first timestamp and its path; ``calls`` counts the times that
+    no file arrived for ``idle`` seconds. A file that is compressed later (``tcpdump -z gzip``) keeps its position.
     """
 
     def __init__(
@@ -180,9 +189,9 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.most = most
         self.idle = idle
         self.unpacked = unpacked
-        self.times: dict[str, tuple[float, int]] = {}  # when a file was written last, and its first time
-        self.quiet: tuple[Place, float] | None = None  # since which place, and when that is too long
-        self.last: Place | None = None  # beyond which nothing is read, if only what is there now should be
+        self.times: dict[str, tuple[float, int]] = {}  # modification time and first timestamp of each file
+        self.quiet: tuple[Place, float] | None = None  # last position, and the time at which the stream becomes idle
+        self.last: Place | None = None  # last position to read, with availableNow
 
     def initialOffset(self) -> dict[str, Any]:
         return {"time_us": -1, "path": "", "calls": 0}
@@ -199,7 +208,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start
 
     def _is_quiet(self, start: dict[str, Any]) -> bool:
-        """Whether timers that began with the last batch, which is over now, are due; once after each file."""
+        """True, once after each file, if timers that started with the last completed batch are due."""
         now = time.time()
         if self.quiet is None or self.quiet[0] != _place(start):
             self.quiet = _place(start), now + self.idle
@@ -216,9 +225,9 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Part]:
         places = self._places()
-        wanted = [places[place] for place in sorted(places) if _place(start) < place <= _place(end)]
+        due = [places[place] for place in sorted(places) if _place(start) < place <= _place(end)]
         return [
-            Part(number, split, self.unpacked) for number, path in enumerate(wanted) for split in parts(path, self.size)
+            Part(number, split, self.unpacked) for number, path in enumerate(due) for split in parts(path, self.size)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -227,15 +236,15 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _complete(self) -> list[Place]:
         places = self._places()
-        found = sorted(places)
-        if found and changed_at(places[found[-1]]) > time.time() - self.settle:
-            found.pop()
-        return found
+        complete = sorted(places)
+        if complete and changed_at(places[complete[-1]]) > time.time() - self.settle:
+            complete.pop()
+        return complete
 
     def _places(self) -> dict[Place, str]:
-        """The files that are there. One that is being gzip'd is there twice: the plain one counts."""
-        given = [path for one in self.inputs for path in _globbed(one)]
-        paths = [path for path in dict.fromkeys(each(given)) if size_of(path)]
+        """Return the existing files. One that is being compressed exists twice: the plain file counts."""
+        matches = [path for one in self.inputs for path in _globbed(one)]
+        paths = [path for path in dict.fromkeys(each(matches)) if size_of(path)]
         return {(self._first(path), path.removesuffix(".gz")): path for path in sorted(paths, reverse=True)}
 
     def _first(self, path: str) -> int:
@@ -250,7 +259,7 @@ def _place(offset: dict[str, Any]) -> Place:
 
 
 def parts(path: str, size: int) -> list[Split]:
-    """A capture in parts of about ``size`` bytes; what is smaller, or gzip'd, is one, and is not gone through."""
+    """Return a capture in parts of about ``size`` bytes; smaller files and gzip files are one part."""
     file = CaptureFile(path, block=65_536)
     if file.is_log:
         return [_unread(path)]
@@ -260,53 +269,53 @@ def parts(path: str, size: int) -> list[Split]:
 
 
 def _unread(path: str) -> Split:
-    """All of a file of which is not known how it is read: a frame log, or what is no capture."""
+    """Return a part for a whole file of unknown format: a frame log, or not a capture."""
     return Split(path, 0, None, "", (), pcapng=False)
 
 
 def references(part: Part) -> Iterator[pa.RecordBatch]:
-    """The segments of a part, a batch for each block."""
+    """Yield the segments of a part, one batch per block."""
     if not part.split.order:
         yield from _logged(part)
         return
     number = 0
     is_spooled = part.split.packed and part.unpacked and not part.carried
     spool = Spool(part.unpacked, part.split.path) if is_spooled and part.unpacked else None
-    for found in read_segments(part.split, guess=part.guess, then=part.then):
-        if spool and isinstance(found, Segments):
-            spool.add(found.data, found.base)
-        if not isinstance(found, Segments):
-            yield _remark(part, found)
-        elif len(found):
-            yield _batch(part, found, number)
-            number += len(found)
+    for segments in read_segments(part.split, guess=part.guess, then=part.then):
+        if spool and isinstance(segments, Segments):
+            spool.add(segments.data, segments.base)
+        if not isinstance(segments, Segments):
+            yield _remark(part, segments)
+        elif len(segments):
+            yield _batch(part, segments, number)
+            number += len(segments)
     if spool:
         spool.close()
 
 
-def _batch(part: Part, found: Segments, number: int) -> pa.RecordBatch:
-    count = len(found)
-    keys = pa.array([struct.pack(">QQHQQH", *key) for key in found.keys], pa.binary())
+def _batch(part: Part, segments: Segments, number: int) -> pa.RecordBatch:
+    count = len(segments)
+    keys = pa.array([struct.pack(">QQHQQH", *key) for key in segments.keys], pa.binary())
     if part.carried or (part.split.packed and not part.unpacked):
-        payload = pa.array([found.payload(n) for n in range(count)], pa.binary())
-    elif found.spare:
-        payload = pa.array([found.spare.get(start) for start in found.start.tolist()], pa.binary())
+        payload = pa.array([segments.payload(n) for n in range(count)], pa.binary())
+    elif segments.spare:
+        payload = pa.array([segments.spare.get(start) for start in segments.start.tolist()], pa.binary())
     else:
         payload = pa.nulls(count, pa.binary())
     columns = [
-        keys.take(pa.array(found.flow)),
+        keys.take(pa.array(segments.flow)),
         pa.array([part.split.path]).take(pa.array(np.zeros(count, np.int8))),
         pa.array(np.full(count, part.file, np.int32)),
-        pa.array(found.position),
+        pa.array(segments.position),
         pa.array(np.arange(number, number + count, dtype=np.int32)),
-        pa.array(found.upward),
-        pa.array(found.time_us),
-        pa.array(found.start),
-        pa.array(found.captured.astype(np.int32)),
-        pa.array(found.size.astype(np.int32)),
-        pa.array(found.seq.astype(np.int64)),
-        pa.array(found.ack.astype(np.int64)),
-        pa.array(found.flags.astype(np.int16)),
+        pa.array(segments.upward),
+        pa.array(segments.time_us),
+        pa.array(segments.start),
+        pa.array(segments.captured.astype(np.int32)),
+        pa.array(segments.size.astype(np.int32)),
+        pa.array(segments.seq.astype(np.int64)),
+        pa.array(segments.ack.astype(np.int64)),
+        pa.array(segments.flags.astype(np.int16)),
         payload,
         pa.nulls(count, pa.string()),
         pa.nulls(count, pa.string()),
@@ -315,7 +324,7 @@ def _batch(part: Part, found: Segments, number: int) -> pa.RecordBatch:
 
 
 def _logged(part: Part) -> Iterator[pa.RecordBatch]:
-    """The frames of a frame log, each a row with its bytes; of what is no capture, why."""
+    """Yield the frames of a frame log with their bytes; for a file that is not a capture, the reason."""
     file = CaptureFile(part.split.path)
     frames = file.frames() if file.is_log else iter(())
     number = itertools.count()
@@ -349,12 +358,12 @@ def _logged(part: Part) -> Iterator[pa.RecordBatch]:
         yield _remark(part, problem)
 
 
-def _remark(part: Part, found: Problem | Skipped) -> pa.RecordBatch:
-    """A row about the file."""
+def _remark(part: Part, remark: Problem | Skipped) -> pa.RecordBatch:
+    """Return a row about the file."""
     row: dict[str, Any] = dict.fromkeys(REFERENCES.names)
-    row |= {"connection": b"", "path": found.file, "file": part.file, "position": 0, "number": 0}
-    if isinstance(found, Skipped):
-        row |= {"number": found.packets, "skipped": found.reason}
+    row |= {"connection": b"", "path": remark.file, "file": part.file, "position": 0, "number": 0}
+    if isinstance(remark, Skipped):
+        row |= {"number": remark.packets, "skipped": remark.reason}
     else:
-        row |= {"position": found.position, "time_us": found.time_us, "problem": found.reason}
+        row |= {"position": remark.position, "time_us": remark.time_us, "problem": remark.reason}
     return pa.RecordBatch.from_pylist([row], schema=REFERENCES)

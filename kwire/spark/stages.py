@@ -1,4 +1,4 @@
-"""From references to tables: connections each alone, then groups each alone."""
+"""The Spark stages of the pipeline, from references to tables: first each connection, then each group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from kwire.analysis import events, usage
-from kwire.analysis.clusters import Clusters, Saying
+from kwire.analysis.clusters import Clusters, ClusterStatement
 from kwire.analysis.columns import Row, arrow_table, spark_schema
 from kwire.analysis.events import GroupEvent
 from kwire.analysis.frames import located, problem_row
@@ -26,62 +26,67 @@ from kwire.capture.calls.conversation import Row as Segment
 from kwire.capture.files.blocks import Problem, Skipped, damage, notes
 from kwire.capture.files.file_systems import below
 from kwire.spark import bundles
-from kwire.spark.bundles import COUNTED, EACH, MET, TOLD, Bundle, Bundler, Counts, Rows, bundle, unbundle
-from kwire.spark.following import SEALED, Following, Payloads, reaches
+from kwire.spark.bundles import COUNTED, EACH, MET, SUMMARY_KINDS, Bundle, Bundler, Counts, Rows, bundle, unbundle
+from kwire.spark.following import SEALED, ConnectionFollower, Payloads, reaches
 from kwire.spark.parts import Parts
 from kwire.spark.source import ORDER
 
 SEGMENT = Segment._fields
-ENOUGH = 5_000  # rows that are handed on together
-A_TASK = 16 * 1024 * 1024  # bytes of bundles that a task of the second step takes, if groups can be divided so
+ENOUGH = 5_000  # rows per batch of bundles
+A_TASK = 16 * 1024 * 1024  # bytes of bundles per task of the second stage
 
 
-# --- one connection after the other --------------------------------------------------------------------------------
+# --- first stage: connections -----------------------------------------------------------------------------------------
 
 
 def by_connection(references: DataFrame, partitions: int) -> DataFrame:
-    """References in the order in which connections are followed. No payload is moved: it is read where it lies."""
+    """Order references by connection. Payload stays in the files."""
     return references.drop("path").repartition(partitions, "connection").sortWithinPartitions("connection", *ORDER)
 
 
-def said(
-    ordered: DataFrame, paths: Sequence[str], capture_id: str, staging: str, follow: type[Following] = Following
+def connection_bundles(
+    ordered: DataFrame,
+    paths: Sequence[str],
+    capture_id: str,
+    staging: str,
+    follow: type[ConnectionFollower] = ConnectionFollower,
 ) -> DataFrame:
-    """What connections say, as bundles; frames are written to ``staging``, where what is unpacked is too.
+    """Return the rows of all connections as bundles; write frames, and decompressed files, to ``staging``.
 
-    ``follow``: Witness where groups are replayed.
+    Args:
+        follow: ReplayFollower if groups are replayed.
     """
-    return ordered.mapInArrow(partial(_said, list(paths), capture_id, staging, follow), bundles.SPARK)
+    return ordered.mapInArrow(partial(_connection_bundles, list(paths), capture_id, staging, follow), bundles.SPARK)
 
 
 def frames(ordered: DataFrame, paths: Sequence[str], capture_id: str) -> DataFrame:
-    """The table ``frames``."""
+    """Return the table ``frames``."""
     return ordered.mapInArrow(partial(_frames, list(paths), capture_id), spark_schema(FRAMES))
 
 
-def _said(
+def _connection_bundles(
     paths: list[str],
     capture_id: str,
     staging: str,
-    follow: type[Following],
+    follow: type[ConnectionFollower],
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     bundler, parts = Bundler(), Parts(staging)
-    for found in followed(paths, capture_id, batches, unpacked_in(staging), follow):
-        parts.add("frames", found.pop("frames", []))
-        if made := list(bundler.bundle_rows(found)):
-            yield bundles.batch(made)
+    for rows in followed(paths, capture_id, batches, unpacked_in(staging), follow):
+        parts.add("frames", rows.pop("frames", []))
+        if complete := list(bundler.add(rows)):
+            yield bundles.batch(complete)
     yield bundles.batch([*bundler.finish(), bundle("written", "", parts.close())])
 
 
 def _frames(paths: list[str], capture_id: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for found in followed(paths, capture_id, batches):
-        yield from arrow_table(FRAMES, found.pop("frames", [])).to_batches()
-        found.clear()
+    for rows in followed(paths, capture_id, batches):
+        yield from arrow_table(FRAMES, rows.pop("frames", [])).to_batches()
+        rows.clear()
 
 
 def unpacked_in(staging: str) -> str:
-    """The folder for what is in gzip'd files."""
+    """Return the folder for the decompressed content of gzip files."""
     return below(staging, "unpacked")
 
 
@@ -90,31 +95,31 @@ def followed(
     capture_id: str,
     batches: Iterator[pa.RecordBatch],
     unpacked: str | None = None,
-    follow: type[Following] = Following,
+    follow: type[ConnectionFollower] = ConnectionFollower,
 ) -> Iterator[Rows]:
-    """The rows that references to the segments of connections give, some at a time; they are to be taken out."""
+    """Yield rows for references to segments, in portions; the caller must remove them from the yielded dictionary."""
     payloads = Payloads(paths, unpacked)
-    following: Following | None = None
+    follower: ConnectionFollower | None = None
     found: Rows = defaultdict(list)
     try:
         for batch in batches:
             for key, rows in runs(batch):
-                if following is None or following.key != key:
-                    if following is not None:
-                        following.finish(found)
-                    following = follow(key, capture_id)
-                follow_segments(following, rows, payloads, found)
+                if follower is None or follower.key != key:
+                    if follower is not None:
+                        follower.finish(found)
+                    follower = follow(key, capture_id)
+                follow_segments(follower, rows, payloads, found)
                 if sum(map(len, found.values())) >= ENOUGH:
                     yield found
-        if following is not None:
-            following.finish(found)
+        if follower is not None:
+            follower.finish(found)
         yield found
     finally:
         payloads.close()
 
 
 def runs(batch: pa.RecordBatch) -> Iterator[tuple[bytes, pa.RecordBatch]]:
-    """The connections in a batch of references, one after the other."""
+    """Yield the connections in a batch of references, one after the other."""
     keys = batch.column("connection").to_pylist()
     begin = 0
     for n in range(1, len(keys) + 1):
@@ -123,10 +128,10 @@ def runs(batch: pa.RecordBatch) -> Iterator[tuple[bytes, pa.RecordBatch]]:
             begin = n
 
 
-def follow_segments(following: Following, rows: pa.RecordBatch, payloads: Payloads, found: Rows) -> None:
-    """Hand the segments of a connection over, and tell what they complete."""
+def follow_segments(follower: ConnectionFollower, rows: pa.RecordBatch, payloads: Payloads, found: Rows) -> None:
+    """Pass the segments of a connection to its follower, and add the rows of calls they complete to ``found``."""
     files = rows.column("file").to_pylist()
-    if not following.key:
+    if not follower.key:
         columns = (rows.column(name).to_pylist() for name in ("position", "time_us", "problem", "number", "skipped"))
         for file, position, time_us, problem, packets, reason in zip(files, *columns, strict=True):
             path = payloads.paths[int(file)]
@@ -135,156 +140,161 @@ def follow_segments(following: Following, rows: pa.RecordBatch, payloads: Payloa
             else:
                 found["skipped"].append(((path, reason), packets))
         return
-    told = {name: rows.column(name).to_pylist() for name in SEGMENT}
-    segments = map(Segment._make, zip(*told.values(), strict=True))
-    until = reaches(files, told["position"], told["start"], told["captured"])
+    columns_by_name = {name: rows.column(name).to_pylist() for name in SEGMENT}
+    segments = map(Segment._make, zip(*columns_by_name.values(), strict=True))
+    until = reaches(files, columns_by_name["position"], columns_by_name["start"], columns_by_name["captured"])
     for file, segment, payload, reach in zip(files, segments, rows.column("payload").to_pylist(), until, strict=True):
         path = payloads.paths[int(file)]
-        if len(following.key) != SEALED:
-            following.frame(segment.upward, payload, segment.time_us, path, segment.position)
+        if len(follower.key) != SEALED:
+            follower.frame(segment.upward, payload, segment.time_us, path, segment.position)
         elif payload is not None:
-            following.segment(segment, payload, segment.start, path, found)
+            follower.segment(segment, payload, segment.start, path, found)
         else:
-            following.segment(segment, payloads.of(file, reach), 0, path, found)
-    following.collect_complete(found)
+            follower.segment(segment, payloads.of(file, reach), 0, path, found)
+    follower.collect(found)
 
 
-# --- then what connections said, where it meets --------------------------------------------------------------------
+# --- second stage: groups and counts --------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
-class DriverNotes:
-    """What the driver has to know of all that was said: little, for it is names."""
+class CaptureSummary:
+    """The results of the first stage that the driver needs: few, because they are names."""
 
-    names: dict[str, str] = field(default_factory=dict)  # of topics by id
+    names: dict[str, str] = field(default_factory=dict)  # topic names by id
     commits: set[tuple[str, str, int]] = field(default_factory=set)  # group, topic and partition
-    producers: set[tuple[str, str]] = field(default_factory=set)  # group and transactional id that commits to it
+    producers: set[tuple[str, str]] = field(
+        default_factory=set
+    )  # group, and a transactional id that commits offsets to it
     wanted: set[tuple[str, str]] = field(default_factory=set)  # group and topic, of groups that are replayed
-    sayings: set[Saying] = field(default_factory=set)
+    statements: set[ClusterStatement] = field(default_factory=set)
     damage: set[Problem] = field(default_factory=set)
-    packets: Counter[tuple[str, str]] = field(default_factory=Counter)  # passed over: by file and reason
-    remarks: Counter[str] = field(default_factory=Counter)  # connections not read in full, by the reason
+    packets: Counter[tuple[str, str]] = field(default_factory=Counter)  # skipped packets by file and reason
+    remarks: Counter[str] = field(default_factory=Counter)  # connections not decoded completely, by reason
     unread: set[Unread] = field(default_factory=set)
-    written: list[str] = field(default_factory=list)  # parts of tables
+    written: list[str] = field(default_factory=list)  # part files of tables
     size: int = 0  # bytes of bundles
 
     @classmethod
-    def of(cls, found: Iterable[Bundle]) -> DriverNotes:
-        told = cls()
-        for one in found:
+    def of(cls, bundles: Iterable[Bundle]) -> CaptureSummary:
+        summary = cls()
+        for one in bundles:
             rows = unbundle(one.rows)
             match one.kind:
                 case "names":
-                    told.names.update(rows)
+                    summary.names.update(rows)
                 case "commits":
-                    told.commits.update(rows)
+                    summary.commits.update(rows)
                 case "producers":
-                    told.producers.update(rows)
+                    summary.producers.update(rows)
                 case "wanted":
-                    told.wanted.update(rows)
-                case "sayings":
-                    told.sayings.update(rows)
+                    summary.wanted.update(rows)
+                case "statements":
+                    summary.statements.update(rows)
                 case "damage":
-                    told.damage.update(rows)
+                    summary.damage.update(rows)
                 case "skipped":
                     for which, packets in rows:
-                        told.packets[which] += packets
+                        summary.packets[which] += packets
                 case "remarks":
-                    told.remarks.update(rows)
+                    summary.remarks.update(rows)
                 case "unread":
-                    told.unread.update(rows)
+                    summary.unread.update(rows)
                 case "written":
-                    told.written += rows
+                    summary.written += rows
                 case "size":
-                    told.size += sum(rows)
-        return told
+                    summary.size += sum(rows)
+        return summary
 
-    def __or__(self, other: DriverNotes) -> DriverNotes:
-        """All that both say of names, commits, clusters and what was not read."""
-        return DriverNotes(
+    def __or__(self, other: CaptureSummary) -> CaptureSummary:
+        """Return the union of names, commits, clusters and unread connections of both."""
+        return CaptureSummary(
             self.names | other.names,
             self.commits | other.commits,
             self.producers | other.producers,
-            sayings=self.sayings | other.sayings,
+            statements=self.statements | other.statements,
             unread=self.unread | other.unread,
             size=self.size + other.size,
         )
 
     @property
     def problems(self) -> list[Problem]:
-        """What is damaged, in order."""
+        """Damaged places in files, in order."""
         return sorted(self.damage, key=lambda problem: (problem.file, problem.position, problem.reason))
 
     @property
     def skipped(self) -> list[Skipped]:
-        """What was passed over, in order."""
+        """Skipped packets, in order."""
         return [Skipped(file, packets, reason) for (file, reason), packets in sorted(self.packets.items())]
 
     @property
     def damaged(self) -> list[Problem | Skipped]:
-        """What is damaged: places in files, and files whose packets were cut."""
+        """Damage: places in files, and files with truncated packets."""
         return damage(self.problems, self.skipped)
 
     @property
     def notes(self) -> list[str]:
-        """What was passed over, a line each."""
+        """Skipped packets and connections, one line each."""
         return notes(self.skipped, self.remarks)
 
     def name(self, topic: str) -> str:
-        """The name of a topic, or of the topic with this id; the id where nobody named it."""
+        """Return the name of a topic, given its name or id; the id if the capture has no name for it."""
         return self.names.get(topic, topic)
 
     @property
     def groups(self) -> dict[tuple[str, int], list[str]]:
-        """The groups that committed an offset of a partition."""
-        found: dict[tuple[str, int], set[str]] = defaultdict(set)
+        """The groups that committed offsets, by topic and partition."""
+        groups: dict[tuple[str, int], set[str]] = defaultdict(set)
         for group, topic, partition in self.commits:
-            found[self.name(topic), partition].add(group)
-        return {partition: sorted(groups) for partition, groups in found.items()}
+            groups[self.name(topic), partition].add(group)
+        return {partition: sorted(names) for partition, names in groups.items()}
 
     @property
     def by_producer(self) -> dict[str, list[str]]:
-        """The groups that a transactional id commits to."""
-        found: dict[str, set[str]] = defaultdict(set)
+        """The groups that a transactional id commits offsets to, by transactional id."""
+        groups_by_key: dict[str, set[str]] = defaultdict(set)
         for group, transactional_id in self.producers:
-            found[transactional_id].add(group)
-        return {transactional_id: sorted(groups) for transactional_id, groups in found.items()}
+            groups_by_key[transactional_id].add(group)
+        return {transactional_id: sorted(groups) for transactional_id, groups in groups_by_key.items()}
 
     @property
     def replayed(self) -> dict[str, list[str]]:
-        """The groups that subscribe to a topic, where groups are replayed."""
-        found: dict[str, set[str]] = defaultdict(set)
+        """The groups that subscribe to a topic, by topic, if groups are replayed."""
+        groups_by_key: dict[str, set[str]] = defaultdict(set)
         for group, topic in self.wanted:
-            found[self.name(topic)].add(group)
-        return {topic: sorted(groups) for topic, groups in found.items()}
+            groups_by_key[self.name(topic)].add(group)
+        return {topic: sorted(groups) for topic, groups in groups_by_key.items()}
 
 
-def notes_of(found: DataFrame) -> DriverNotes:
-    """What was said for the driver. It is this that makes Spark follow the connections: ``found`` is kept then."""
-    rows = found.where(sql.col("kind").isin(*TOLD)).collect()
-    return DriverNotes.of(Bundle(row.kind, row.about, bytes(row.rows)) for row in rows)
+def summary_of(found: DataFrame) -> CaptureSummary:
+    """Return the summary in bundles. This runs the first stage; the caller should have persisted the bundles."""
+    rows = found.where(sql.col("kind").isin(*SUMMARY_KINDS)).collect()
+    return CaptureSummary.of(Bundle(row.kind, row.about, bytes(row.rows)) for row in rows)
 
 
-def written(
+def write_tables(
     found: DataFrame,
-    known: DriverNotes,
+    known: CaptureSummary,
     capture_id: str,
     staging: str,
     most: int,
     buckets: Collection[int] | None = None,
     assignor: str | None = None,
 ) -> list[str]:
-    """Write the tables that bundles give to ``staging``; the files, below it. ``most``: tasks; ``assignor``: through
-    which groups are replayed.
+    """Write the tables from bundles to ``staging``; return the paths of the files below it.
 
-    With ``buckets`` these alone, each with files of its own, and frames and connections, marked as what they are about.
+    Args:
+        known: summary of the first stage.
+        most: number of tasks.
+        buckets: write only these buckets, each to files of its own, and frames and connections, marked by their key.
+        assignor: assignor to replay groups with.
     """
     groups, by_producer = known.groups, known.by_producer
     if buckets is not None:
         groups = {partition: _in_buckets(some, buckets) for partition, some in groups.items()}
         by_producer = {producer: _in_buckets(some, buckets) for producer, some in by_producer.items()}
     found = found.select("kind", "about", "rows")
-    others = found.where(~sql.col("kind").isin(*MET, *TOLD))
+    others = found.where(~sql.col("kind").isin(*MET, *SUMMARY_KINDS))
     if any(groups.values()) or known.wanted:
         meet = partial(_meet, known.names, groups, known.replayed, by_producer)
         others = others.unionByName(found.where(sql.col("kind").isin(*MET)).mapInArrow(meet, bundles.SPARK))
@@ -292,16 +302,16 @@ def written(
     met = others.repartition(tasks, "about") if tasks > 1 else others.coalesce(1)
     fold = partial(
         _fold,
-        Folding(capture_id, known.names, Clusters(known.sayings), frozenset(known.unread), assignor),
+        TableBuilder(capture_id, known.names, Clusters(known.statements), frozenset(known.unread), assignor),
         staging,
         buckets is not None,
     )
-    made = met.sortWithinPartitions("about", "kind").mapInArrow(fold, bundles.SPARK)
-    return DriverNotes.of(Bundle(row.kind, row.about, bytes(row.rows)) for row in made.collect()).written
+    parts = met.sortWithinPartitions("about", "kind").mapInArrow(fold, bundles.SPARK)
+    return CaptureSummary.of(Bundle(row.kind, row.about, bytes(row.rows)) for row in parts.collect()).written
 
 
-def remarked(known: DriverNotes, capture_id: str, staging: str, mark: str = "") -> list[str]:
-    """Write what was said of captures to the table ``problems``; the files, below ``staging``."""
+def write_problems(known: CaptureSummary, capture_id: str, staging: str, mark: str = "") -> list[str]:
+    """Write damage and skipped packets to the table ``problems``; return the paths of the files below ``staging``."""
     parts = Parts(staging)
     remarks: list[Problem | Skipped] = [*known.problems, *known.skipped]
     rows = (problem_row(one, capture_id) for one in remarks)
@@ -320,11 +330,11 @@ def _meet(
     by_producer: Mapping[str, list[str]],
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Ends of partitions, to each of the groups that committed offsets of them; sizes of topics, to subscribers; what
-    ended transactions, to the groups that they commit to.
+    """Send end offsets of partitions to the groups with commits for them, topic sizes to subscribed groups, and
+    transaction ends to the groups that they commit to.
     """
     for batch in batches:
-        found: Rows = defaultdict(list)
+        marks_by_group: Rows = defaultdict(list)
         sizes: Rows = defaultdict(list)
         ended: Rows = defaultdict(list)
         for one in bundles.bundles_of(batch):
@@ -340,22 +350,26 @@ def _meet(
                 continue
             for mark in bundles.marks_of(unbundle(one.rows)):
                 for group in groups.get((names.get(mark.topic, mark.topic), mark.partition), ()):
-                    found[group].append(mark)
-        made = [bundles.bundle_of_marks(bundles.about_group(group), marks) for group, marks in found.items()]
-        made += [bundle("sizes", bundles.about_group(group), some) for group, some in sizes.items()]
-        made += [bundles.bundle_of_endings(bundles.about_group(group), some) for group, some in ended.items()]
-        if made:
-            yield bundles.batch(made)
+                    marks_by_group[group].append(mark)
+        complete = [
+            bundles.bundle_of_marks(bundles.about_group(group), marks) for group, marks in marks_by_group.items()
+        ]
+        complete += [bundle("sizes", bundles.about_group(group), some) for group, some in sizes.items()]
+        complete += [bundles.bundle_of_endings(bundles.about_group(group), some) for group, some in ended.items()]
+        if complete:
+            yield bundles.batch(complete)
 
 
-def _fold(folding: Folding, staging: str, marked: bool, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _fold(
+    builder: TableBuilder, staging: str, marked: bool, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     parts = Parts(staging)
     about = ""
     met: Rows = defaultdict(list)
 
     def write() -> None:
         mark = bundles.bucket_mark(bundles.bucket_of(about)) if marked else ""
-        for name, rows in folding.rows(met).items():
+        for name, rows in builder.rows(met).items():
             parts.add(name, rows, mark)
         met.clear()
 
@@ -364,7 +378,7 @@ def _fold(folding: Folding, staging: str, marked: bool, batches: Iterator[pa.Rec
             write()
             about = one.about
         if one.kind in EACH:
-            parts.add(one.kind, folding.each(one.kind, unbundle(one.rows)), about if marked else "")
+            parts.add(one.kind, builder.each(one.kind, unbundle(one.rows)), about if marked else "")
         else:
             met[one.kind] += unbundle(one.rows)
     write()
@@ -372,8 +386,14 @@ def _fold(folding: Folding, staging: str, marked: bool, batches: Iterator[pa.Rec
 
 
 @dataclass(frozen=True, slots=True)
-class Folding:
-    """Makes rows of tables of what met. ``names``: of topics by id; ``assignor``: through which groups are replayed."""
+class TableBuilder:
+    """A converter of rows that met at one key to rows of tables.
+
+    Attributes:
+        names: topic names by id.
+        unread: connections that were not decoded.
+        assignor: assignor to replay groups with.
+    """
 
     capture_id: str
     names: Mapping[str, str]
@@ -382,37 +402,37 @@ class Folding:
     assignor: str | None = None
 
     def each(self, kind: str, rows: list[Row]) -> list[Row]:
-        """Rows of a kind in EACH."""
+        """Return rows of a kind in EACH, with the cluster added."""
         return [located(row, self.clusters) for row in rows] if kind == "connections" else rows
 
     def rows(self, met: Rows) -> Mapping[str, Iterable[Row]]:
-        """All of one group, all counts of a table, or all waits of a minute."""
-        if happened := met.get("events"):
+        """Return rows of tables for one group, one count table, or the latencies of one minute."""
+        if encoded := met.get("events"):
             by_group: dict[str, list[GroupEvent]] = defaultdict(list)
-            for event in bundles.events_of(happened):
+            for event in bundles.events_of(encoded):
                 by_group[event.group_id].append(events.name_topics(event, self.names))
             ends = history.Ends(bundles.marks_of(met.get("marks", [])), self.names, self.clusters)
             ended = Transactions(bundles.endings_of(met.get("endings", [])), self.clusters)
-            found: dict[str, list[Row]] = defaultdict(list)
+            group_rows: dict[str, list[Row]] = defaultdict(list)
             known = evidence.Evidence(met.get("subscribed", []), met.get("sizes", []), self.names, self.clusters)
             for group, named in by_group.items():
-                made_of_group = history.fold(self.capture_id, group, named, ends, self.clusters, ended, self.unread)
+                tables = history.fold(self.capture_id, group, named, ends, self.clusters, ended, self.unread)
                 if self.assignor is not None:
-                    made_of_group |= comparison.fold(self.assignor, made_of_group, known)
-                for name, rows in made_of_group.items():
-                    found[name] += rows
-            return found
+                    tables |= comparison.fold(self.assignor, tables, known)
+                for name, rows in tables.items():
+                    group_rows[name] += rows
+            return group_rows
         if waits := met.get("waits"):
             return {LATENCY.name: self._latency(waits)}
         if refused := met.get("errors"):
             return {"errors": usage.errors(refused, self.names, self.clusters)}
-        made: dict[str, list[Row]] = {}
+        counted: dict[str, list[Row]] = {}
         for name in COUNTED:
             if name in met:
                 counts = Counts(name)
                 counts.add(met[name])
-                made[name] = counts.taken()
-        return made
+                counted[name] = counts.drain()
+        return counted
 
     def _latency(self, waits: Iterable[tuple[Any, ...]]) -> list[Row]:
         apart: dict[tuple[int, int, int, str], list[int]] = defaultdict(list)

@@ -27,11 +27,11 @@ def test_bytes_behind_the_message() -> None:
     assert decode(HeartbeatRequest, DATA + b"more", 0) == VALUE
     with pytest.raises(DecodeError) as caught:
         decode(HeartbeatRequest, DATA + b"more", 0, strict=True)
-    assert str(caught.value) == f"HeartbeatRequest v0 at byte {len(DATA)}: 4 bytes behind the message"
+    assert str(caught.value) == f"HeartbeatRequest v0 at byte {len(DATA)}: 4 trailing bytes"
 
 
 def test_what_a_version_cannot_carry() -> None:
-    with pytest.raises(EncodeError, match="group_instance_id: this version cannot carry the field"):
+    with pytest.raises(EncodeError, match="group_instance_id: this version does not have the field"):
         encode(JoinGroupRequest(group_instance_id="i"), 4)
     assert encode(JoinGroupRequest(reason="ignorable"), 7) == encode(JoinGroupRequest(), 7)
 
@@ -59,7 +59,7 @@ def test_what_a_message_becomes_is_weighed(engine: Engine) -> None:
     data = encode(MetadataRequest(topics=topics), 9)
     weight = element_weight(List(resolve_topic(), True, True))
     assert decode_at(MetadataRequest, data, 0, 9, engine=engine, weight=6 * weight)[0].topics == topics
-    with pytest.raises(LimitError, match=rf"byte 0, topics: .* more than {6 * weight - 1} bytes of memory"):
+    with pytest.raises(LimitError, match=rf"byte 0, topics: .* would exceed {6 * weight - 1} bytes of memory"):
         decode_at(MetadataRequest, data, 0, 9, engine=engine, weight=6 * weight - 1)
 
 
@@ -118,15 +118,15 @@ def test_what_is_like_bytes(kind: type) -> None:
 
 def test_arguments_that_are_wrong() -> None:
     for wrong in (30, "abc", None):
-        with pytest.raises(TypeError, match="a message is read from bytes"):
+        with pytest.raises(TypeError, match="data must be bytes, bytearray or memoryview"):
             decode(HeartbeatRequest, wrong, 0)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="no engine 'Reference', only compiled and reference"):
+    with pytest.raises(ValueError, match="unknown engine 'Reference': use compiled or reference"):
         decode(HeartbeatRequest, DATA, 0, engine="Reference")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="no engine"):
+    with pytest.raises(ValueError, match="unknown engine"):
         encode(VALUE, 0, engine="Reference")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("version", ["1", None, 1.5])
 def test_a_version_is_an_int(version: Any) -> None:
-    with pytest.raises(SchemaError, match="a version is an int"):
+    with pytest.raises(SchemaError, match="version must be an integer"):
         encode(MetadataRequest(), version)

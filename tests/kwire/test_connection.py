@@ -46,11 +46,11 @@ def test_one_request_at_a_time() -> None:
 
 
 def test_an_answer_without_a_request() -> None:
-    with pytest.raises(LocalProtocolError, match="an answer without a request"):
+    with pytest.raises(LocalProtocolError, match="no request is waiting"):
         ServerSide().answer(b"")
     client = ClientSide()
     client.receive(pack(b"\0\0\0\7"))
-    with pytest.raises(RemoteProtocolError, match="an answer without a request: 00 00 00 07"):
+    with pytest.raises(RemoteProtocolError, match="response without a request"):
         client.next_response()
 
 
@@ -58,7 +58,7 @@ def test_an_answer_out_of_order() -> None:
     client = ClientSide()
     client.send(HeartbeatRequest(), 0)
     client.receive(pack(b"\xff\xff\xff\xff\0\0"))
-    with pytest.raises(RemoteProtocolError, match="answer -1 where 0 was due"):
+    with pytest.raises(RemoteProtocolError, match="response with correlation id -1, expected 0"):
         client.next_response()
 
 

@@ -9,8 +9,8 @@ from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.join_group import JoinGroupRequest
 
 UNKNOWN = [
-    (999, 0, "RequestHeader at byte 0, request_api_key: API key 999 is not known"),
-    (-5, 0, "RequestHeader at byte 0, request_api_key: API key -5 is not known"),
+    (999, 0, "RequestHeader at byte 0, request_api_key: unknown API key 999"),
+    (-5, 0, "RequestHeader at byte 0, request_api_key: unknown API key -5"),
     (3, 99, "RequestHeader at byte 2, request_api_version: Metadata has versions 0-13, not 99"),
     (3, -1, "RequestHeader at byte 2, request_api_version: Metadata has versions 0-13, not -1"),
     (18, 99, "RequestHeader at byte 2, request_api_version: ApiVersions has versions 0-4, not 99"),
@@ -73,9 +73,9 @@ def test_trailing_bytes() -> None:
         decode_response(encode_response(HeartbeatResponse(), 0, correlation_id=1) + b"more", 12, 0),
     ):
         assert decoded.trailing == b"more"
-    with pytest.raises(DecodeError, match="HeartbeatRequest v0 at byte 18: 4 bytes behind the message"):
+    with pytest.raises(DecodeError, match="HeartbeatRequest v0 at byte 18: 4 trailing bytes"):
         decode_request(encode_request(HeartbeatRequest(), 0, correlation_id=1) + b"more", strict=True)
-    with pytest.raises(DecodeError, match="HeartbeatResponse v0 at byte 6: 4 bytes behind the message"):
+    with pytest.raises(DecodeError, match="HeartbeatResponse v0 at byte 6: 4 trailing bytes"):
         decode_response(encode_response(HeartbeatResponse(), 0, correlation_id=1) + b"more", 12, 0, strict=True)
 
 

@@ -45,8 +45,8 @@ def test_what_is_incomplete_stays(frames: list[bytes], tail: bytes) -> None:
 COMPLAINTS = [
     (b"\xff\xff\xff\xff", "frame length -1 is negative (first bytes ff ff ff ff)"),
     (b"\x80\x00\x00\x00", "frame length -2147483648 is negative (first bytes 80 00 00 00)"),
-    (b"\x7f\xff\xff\xff", "frame length 2147483647 is above the limit of 104857600 (first bytes 7f ff ff ff)"),
-    (b"\x06\x40\x00\x01", "frame length 104857601 is above the limit of 104857600 (first bytes 06 40 00 01)"),
+    (b"\x7f\xff\xff\xff", "frame length 2147483647 is above the limit of 104857600 bytes (first bytes 7f ff ff ff)"),
+    (b"\x06\x40\x00\x01", "frame length 104857601 is above the limit of 104857600 bytes (first bytes 06 40 00 01)"),
     (b"GET / HTTP/1.1\r\n", "; this looks like an HTTP request (first bytes 47 45 54 20"),
     (b"POST /", "; this looks like an HTTP request"),
     (b"HTTP/1.1 400", "; this looks like an HTTP response"),

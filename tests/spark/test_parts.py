@@ -65,7 +65,7 @@ def test_names_that_are_not_utf8(tmp_path):
     happened = [
         GroupEvent(ts=n, group_id=name, protocol=CLASSIC, event="leave") for n, name in enumerate(["a\udcff", "b"])
     ]
-    made = bundles.batch(list(bundles.Bundler().bundle_rows({"events": happened})))
+    made = bundles.batch(list(bundles.Bundler().add({"events": happened})))
     assert [one.about for one in bundles.bundles_of(made)] == ["group a\\udcff", "group b"]
     rows = [
         event.row("c") for one in bundles.bundles_of(made) for event in bundles.events_of(bundles.unbundle(one.rows))

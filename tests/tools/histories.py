@@ -252,7 +252,7 @@ class BrokerHistory:
         alike = len({tuple(topics) for topics in self.topics.values()}) == 1
         counts = {IDS[topic]: count for topic, count in COUNTS.items()}
         self.target = assignors.assign(
-            self.name, {member: self.members[member] for member in listed}, counts, alike=alike
+            self.name, {member: self.members[member] for member in listed}, counts, homogeneous=alike
         )
         for member in self.members:
             kept = self.held[member] & self._wanted(member)

@@ -1,1 +1,1 @@
-"""The history of a group: events to lives, generations or epochs, rebalances, members and their sessions."""
+"""The history of a group: its events to lives, generations or epochs, rebalances, members and sessions."""

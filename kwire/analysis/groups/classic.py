@@ -1,7 +1,7 @@
-"""Classic groups: generations out of JoinGroup and SyncGroup, what set each off, and what it cost.
+"""The history of classic groups: generations from JoinGroup and SyncGroup, their triggers and their cost.
 
-A generation shows in the answers to JoinGroup: the first answer that names it ends its join phase. Everything between
-two such moments belongs to the later of the two generations, so that is where its trigger is looked for.
+The first JoinGroup response with a new generation ends its join phase. Everything between two such moments belongs to
+the later generation, so its trigger is searched there.
 """
 
 from __future__ import annotations
@@ -31,12 +31,17 @@ from kwire.analysis.groups.outcome import (
 
 
 def fold(out: Outcome, events: Sequence[GroupEvent], until: int | None = None) -> None:
-    """What happened in one life of a classic group. ``events``: all of it, sorted; ``until``: when the next began."""
+    """Add the rows of one life of a classic group to ``out``.
+
+    Args:
+        events: all events of the life, sorted.
+        until: when the next life began; None for the last.
+    """
     _Generations(ClassicLife(out, events, until)).fold()
 
 
 class _Generations:
-    """The generations of one life, one after the other."""
+    """The generations of one life, in order."""
 
     def __init__(self, life: ClassicLife) -> None:
         self.life = life
@@ -50,10 +55,10 @@ class _Generations:
         for number, phase in enumerate(self.life.phases):
             following = self.life.phases[number + 1] if number + 1 < len(self.life.phases) else None
             triggers = self.triggers.between(before, phase)
-            found = self._enter(before, phase, owners, triggers)
-            stops.append((phase, found))
+            member_stops = self._enter(before, phase, owners, triggers)
+            stops.append((phase, member_stops))
             owners = owners | self.partitions.owners(phase)
-            self._restarts(phase, following, owners, found)
+            self._restarts(phase, following, owners, member_stops)
             before = phase
             if emptied := self._emptied(phase, following):
                 trigger, empty = emptied
@@ -64,9 +69,9 @@ class _Generations:
         if self.life.until is not None:
             for person in self.life.people.values():
                 person.end(self.life.until, "dropped")
-        for phase, found in stops:
+        for phase, member_stops in stops:
             for member in phase.members:
-                stop = found.get(member, Stop())
+                stop = member_stops.get(member, Stop())
                 self.life.out.member(phase.generation, self.life.people[member], stop, leader=member == phase.leader)
         report_gaps(self.life)
         report_commits(self.life)
@@ -74,16 +79,16 @@ class _Generations:
     def _enter(
         self, before: Phase | None, phase: Phase, owners: dict[str, str], triggers: list[Trigger]
     ) -> dict[str, Stop]:
-        """Rows of one generation; what its members waited."""
-        self._meet(phase)
-        self._part(before, phase, triggers)
+        """Add the rows of one generation; return the stops of its members."""
+        self._learn_members(phase)
+        self._end_memberships(before, phase, triggers)
         shares = {member: share for member, share in phase.shares().items() if member in phase.members}
         kept = self.partitions.same_instance(phase, owners)
         stops = {member: self.partitions.stop_of(phase, member) for member in phase.members}
         self.partitions.free(shares, owners, phase)
         self.partitions.resume(shares, phase, stops)
         for member, share in sorted(shares.items()):
-            source = "told" if member in phase.told else "planned"
+            source = "told" if member in phase.received else "planned"
             self.life.out.share(phase.generation, self.life.people[member], share, kept, source)
         self.partitions.report_two_owners(phase, shares)
         jumped = (
@@ -105,12 +110,12 @@ class _Generations:
             partitions_moved=moved(shares, kept),
             incomplete=phase.incomplete() or jumped or (first and phase.generation != 1),
         )
-        for member, event in phase.told.items():
+        for member, event in phase.received.items():
             self.partitions.resumed[member] = event.ts
         return stops
 
-    def _meet(self, phase: Phase) -> None:
-        """Everybody in the generation is known, and what their JoinGroups say of them."""
+    def _learn_members(self, phase: Phase) -> None:
+        """Record the members of the generation, and what their JoinGroups contain."""
         for member in phase.members:
             if member not in self.life.people:
                 self.life.people[member] = Membership(member_id=member)
@@ -120,8 +125,8 @@ class _Generations:
                 if person.joined_ts is None and join.done is not None:
                     person.joined_ts = join.done.ts
 
-    def _part(self, before: Phase | None, phase: Phase, triggers: list[Trigger]) -> None:
-        """Who is not in the generation any more ends."""
+    def _end_memberships(self, before: Phase | None, phase: Phase, triggers: list[Trigger]) -> None:
+        """End the membership of members that are not in the new generation."""
         expired = {trigger.member_id: trigger for trigger in triggers if trigger.kind == EXPIRED}
         unsynced = {trigger.member_id: trigger for trigger in triggers if trigger.kind == UNSYNCED}
         for member in before.members if before else []:
@@ -145,7 +150,9 @@ class _Generations:
         return person.instance_id is not None and person.instance_id in named
 
     def _restarts(self, phase: Phase, following: Phase | None, owners: dict[str, str], stops: dict[str, Stop]) -> None:
-        """Static members that come back under a new id without a rebalance: they take over what the old id had."""
+        """Record static members that return under a new id without a rebalance; they keep the assignment of the old
+        id.
+        """
         high = following.done_ts if following else self.life.end
         for join in self.life.joins:
             done = join.done
@@ -157,25 +164,27 @@ class _Generations:
             person = self.life.people[join.member_id] = Membership(member_id=join.member_id, joined_ts=done.ts)
             person.learn(join.sent)
             phase.members.append(join.member_id)
-            told = phase.told.get(join.member_id)
-            stop = stops[join.member_id] = Stop(resumed=told.ts if told else None, asked=join.asked)
-            if told:
-                self.partitions.resumed[join.member_id] = told.ts
-                self.life.out.share(phase.generation, person, told.partitions or [], owners, "told")
+            response = phase.received.get(join.member_id)
+            stop = stops[join.member_id] = Stop(resumed=response.ts if response else None, asked=join.asked)
+            if response:
+                self.partitions.resumed[join.member_id] = response.ts
+                self.life.out.share(phase.generation, person, response.partitions or [], owners, "told")
             for member in old:
                 self.life.people[member].end(join.sent.ts, "replaced")
-                stop.stopped = self.life.sessions.last_sign(member, join.sent.ts) if told else None
+                stop.stopped = self.life.sessions.last_sign(member, join.sent.ts) if response else None
                 for partition, owner in list(owners.items()):
                     if owner == member:
                         owners[partition] = join.member_id
-            said = f"it was {old[0]}" if old else "the id before it was not seen"
-            said = f"instance {join.sent.instance_id} came back, {said}; no rebalance"
-            self.life.out.infer(done.ts, "static_restart", person, said, generation=phase.generation)
+            earlier = f"it was {old[0]}" if old else "its previous id was not captured"
+            reason = f"instance {join.sent.instance_id} came back, {earlier}; no rebalance"
+            self.life.out.infer(done.ts, "static_restart", person, reason, generation=phase.generation)
 
     # --- ends ---
 
     def _emptied(self, phase: Phase, following: Phase | None) -> tuple[Trigger, Phase] | None:
-        """The generation without members that follows this one, if everybody left before anybody came, and why."""
+        """Return the generation without members after this one, and its triggers, if all members left before any
+        joined.
+        """
         if following is not None and following.generation < phase.generation + 2:
             return None
         high = following.done_ts if following else self.life.end
@@ -212,7 +221,7 @@ class _Generations:
         )
 
     def _unfinished(self, before: Phase | None) -> None:
-        """A rebalance that has begun when the events end."""
+        """Add a rebalance that had begun when the events end."""
         if before is None:
             return
         triggers = [

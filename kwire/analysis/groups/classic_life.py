@@ -1,4 +1,4 @@
-"""One life of a classic group: its events, and what is known of its members while it is folded."""
+"""One life of a classic group: its events, and the state of its members during the fold."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from kwire.analysis.groups.sessions import Sessions
 
 
 class ClassicLife:
-    """Events of one life, and its members.
+    """The events of one life, and its members.
 
-    out: rows that come out.
-    events: all events of the life, sorted.
-    until: when the next life began; None for the last.
-    end: the last moment of the life, in microseconds.
-    people: members by id, as they become known.
-    asks: JoinGroups by member id.
+    Attributes:
+        out: rows of the life.
+        events: all events of the life, sorted.
+        until: when the next life began; None for the last.
+        end: the last moment of the life, in microseconds.
+        people: members by id, in order of appearance.
+        asks: JoinGroups by member id.
     """
 
     def __init__(self, out: Outcome, events: Sequence[GroupEvent], until: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Partitions of a classic group from generation to generation: who has them, and since when nobody reads them."""
+"""Partitions of a classic group across generations: their owners, and since when no member reads them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from kwire.analysis.groups.outcome import Stop
 
 
 class Partitions:
-    """Ownership and stops of one life.
+    """Ownership and stops in one life.
 
-    free_since: partitions that no member reads, and since when.
-    resumed: when each member last received a share.
+    Attributes:
+        free_since: since when partitions are not read by any member.
+        resumed: when each member last received an assignment.
     """
 
     def __init__(self, life: ClassicLife) -> None:
@@ -20,30 +21,34 @@ class Partitions:
         self.resumed: dict[str, int] = {}
 
     def stop_of(self, phase: Phase, member: str) -> Stop:
-        """From the first JoinGroup since its last share to this one, or without an end if it received none."""
-        told, last = phase.told.get(member), self.resumed.get(member)
-        until = phase.done_ts if told is None else told.ts
+        """Return the member's stop: from its first JoinGroup since its last assignment to the next assignment, if
+        any.
+        """
+        response, last = phase.received.get(member), self.resumed.get(member)
+        until = phase.done_ts if response is None else response.ts
         asked = [
             join.asked
             for join in self.life.asks[member]
             if (last is None or join.sent.ts > last) and join.sent.ts <= until
         ]
-        stop = Stop(resumed=None if told is None else told.ts, asked=min(asked, default=None))
+        stop = Stop(resumed=None if response is None else response.ts, asked=min(asked, default=None))
         if last is not None and not phase.cooperative:
             stop.stopped = stop.asked
         return stop
 
     def free(self, shares: dict[str, list[str]], owners: dict[str, str], phase: Phase) -> None:
-        """Since when partitions are not read: their owner is gone, or cooperative and has a share without them."""
+        """Record since when partitions are not read: their owner is gone, or is cooperative and has an assignment
+        without them.
+        """
         for partition, owner in owners.items():
             if owner not in phase.members:
                 self.free_since.setdefault(partition, self._gone_since(owner, phase))
             elif phase.cooperative and partition not in shares.get(owner, []):
-                told = phase.told.get(owner)
-                self.free_since.setdefault(partition, told.ts if told else phase.done_ts)
+                response = phase.received.get(owner)
+                self.free_since.setdefault(partition, response.ts if response else phase.done_ts)
 
     def _gone_since(self, owner: str, phase: Phase) -> int:
-        """When a member of the generation before left, or sent its last request if it did not leave."""
+        """Return when a member of the previous generation left, or for one that did not leave its last request."""
         person = self.life.people[owner]
         left = phase.done_ts if person.left_ts is None else person.left_ts
         if person.left_how == "leave" or self.life.sessions.is_heard(owner, left):
@@ -51,17 +56,17 @@ class Partitions:
         return self.life.sessions.last_sign(owner, left) or left
 
     def resume(self, shares: dict[str, list[str]], phase: Phase, stops: dict[str, Stop]) -> None:
-        """Members that get partitions that were not read: the longest of it is their stop."""
-        for member in phase.told:
+        """Extend the stops of members that get unread partitions: the longest counts."""
+        for member in phase.received:
             share, stop = shares.get(member, []), stops.get(member)
             freed = [self.free_since.pop(partition) for partition in share if partition in self.free_since]
             if freed and stop is not None:
                 stop.stopped = min(freed) if stop.stopped is None else min(*freed, stop.stopped)
         if not phase.cooperative and shares and not phase.incomplete():
-            self.free_since.clear()  # what no member received is not subscribed to any more
+            self.free_since.clear()  # partitions without a new owner are no longer subscribed to
 
     def same_instance(self, phase: Phase, owners: dict[str, str]) -> dict[str, str]:
-        """Owners of the generation before; a static member that has a new id since then stands under it."""
+        """Return the owners of the previous generation, with static members that have a new id under that id."""
         by_instance = {self.life.people[m].instance_id: m for m in phase.members if self.life.people[m].instance_id}
         return {
             partition: by_instance.get(self.life.people[owner].instance_id, owner)
@@ -86,9 +91,9 @@ class Partitions:
                 person = self.life.people[member]
                 topic, _, index = partition.rpartition("-")
                 self.life.out.violation(
-                    phase.told[member].ts if member in phase.told else phase.done_ts,
+                    phase.received[member].ts if member in phase.received else phase.done_ts,
                     "two_owners",
-                    f"{partition} was given to {other} and {member} in generation {phase.generation}",
+                    f"{partition} was assigned to {other} and {member} in generation {phase.generation}",
                     generation=phase.generation,
                     member_id=member,
                     client_id=person.client_id,

@@ -1,4 +1,4 @@
-"""Rules that members of classic groups break: gaps between signs of life, and commits that are not theirs to make."""
+"""Protocol violations of classic group members: silence beyond the session timeout, and invalid commits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def report_gaps(life: ClassicLife) -> None:
                 life.out.violation(
                     later,
                     "heartbeat_gap",
-                    f"nothing was heard for {(later - earlier) / MS:.0f} ms; its session timeout is {timeout} ms",
+                    f"no request for {(later - earlier) / MS:.0f} ms; its session timeout is {timeout} ms",
                     since=earlier,
                     member_id=member,
                     client_id=person.client_id,
@@ -33,7 +33,7 @@ def report_gaps(life: ClassicLife) -> None:
 
 
 def report_commits(life: ClassicLife) -> None:
-    """Report commits of members that were fenced, of old generations, and of partitions of others."""
+    """Report commits of fenced members, of old generations, and of partitions of other members."""
     moments = [phase.done_ts for phase in life.phases]
     for event in life.events:
         person = life.people.get(event.member_id or "")
@@ -43,10 +43,10 @@ def report_commits(life: ClassicLife) -> None:
         current = life.phases[place - 1] if place else None
         kind = detail = ""
         if person.gone(event.ts) or event.error_code in GONE:
-            kind, detail = "commit_fenced", f"it was no member any more ({person.left_how or 'not known'})"
+            kind, detail = "commit_fenced", f"it was no longer a member ({person.left_how or 'reason unknown'})"
         elif current is not None and event.generation < current.generation:
             kind, detail = "commit_old_generation", f"the group was in generation {current.generation}"
         elif not life.sessions.may_commit(event):
-            kind, detail = "commit_not_owner", "the partition was not its own"
+            kind, detail = "commit_not_owner", "the partition was not assigned to it"
         if kind:
             life.out.bad_commit(event, kind, detail)

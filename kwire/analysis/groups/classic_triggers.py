@@ -1,4 +1,4 @@
-"""What set off a generation of a classic group: members that joined, left, fell silent or changed subscriptions."""
+"""Triggers of generations of a classic group: members that joined, left, expired or changed their subscription."""
 
 from __future__ import annotations
 
@@ -25,51 +25,51 @@ from kwire.analysis.groups.outcome import (
 from kwire.analysis.groups.sessions import REBALANCE
 from kwire.errorcodes import ErrorCode
 
-SLACK = 250 * MS  # by how much a session may seem to end after the others were told: clocks of brokers and captures
+SLACK = 250 * MS  # tolerance between the end of a session and the rebalance, for clock differences
 
 
 class Triggers:
-    """Triggers of the generations of one life."""
+    """The triggers of the generations in one life."""
 
     def __init__(self, life: ClassicLife) -> None:
         self.life = life
 
     def between(self, before: Phase | None, phase: Phase | None) -> list[Trigger]:
-        """What happened between two generations that may have set off the second, the first in time first."""
+        """Return possible triggers between two generations, earliest first."""
         low = before.done_ts if before else -1
         high = phase.done_ts if phase else self.life.end
         known = set(before.members) if before else set()
         waited = (
             phase.joins if phase else [join for join in self.life.joins if low < join.sent.ts and join.done is None]
         )
-        found = [*self.departures(known, low, high, set(phase.members) if phase else None)]
-        found += [trigger for join in waited if (trigger := self._of_join(join, before, low)) is not None]
-        found += self._of_coordinator(low, high)
+        triggers = [*self.departures(known, low, high, set(phase.members) if phase else None)]
+        triggers += [trigger for join in waited if (trigger := self._of_join(join, before, low)) is not None]
+        triggers += self._of_coordinator(low, high)
         if before is not None and phase is not None:
-            found += self._unsynced(before, low, phase)
+            triggers += self._unsynced(before, low, phase)
         between = self.life.sessions.between(low, high)
         first = next((event.ts for event in between if event.member_id and event.error_code == REBALANCE), None)
         if phase is None and first is None:
-            found = [trigger for trigger in found if trigger.kind not in (EXPIRED, MOVED)]
-        if first is not None and not any(trigger.ts <= first + SLACK for trigger in found):
-            found.append(
-                Trigger(ts=first, kind=UNKNOWN, evidence="members were asked to rejoin before anything was seen")
+            triggers = [trigger for trigger in triggers if trigger.kind not in (EXPIRED, MOVED)]
+        if first is not None and not any(trigger.ts <= first + SLACK for trigger in triggers):
+            triggers.append(
+                Trigger(ts=first, kind=UNKNOWN, evidence="members were asked to rejoin without a visible cause")
             )
-        if not found and phase is not None:
+        if not triggers and phase is not None:
             ts = min((join.sent.ts for join in phase.joins), default=phase.done_ts)
-            found.append(Trigger(ts=max(ts, low), kind=UNKNOWN, evidence="the first JoinGroup that waited"))
-        for trigger in found:
+            triggers.append(Trigger(ts=max(ts, low), kind=UNKNOWN, evidence="the first JoinGroup that waited"))
+        for trigger in triggers:
             if trigger.kind == EXPIRED and first is not None:
                 trigger.ts = min(trigger.ts, first)
-        return sorted(found, key=lambda trigger: trigger.rank)
+        return sorted(triggers, key=lambda trigger: trigger.rank)
 
     def departures(self, known: set[str], low: int, high: int, after: set[str] | None) -> Iterator[Trigger]:
-        """Members that left, and those whose session ran out. ``after``: the members of the next generation."""
+        """Yield members that left, and those whose session expired. ``after``: the members of the next generation."""
         left = set()
         for event in self.life.sessions.between(low, high):
             if event.event != "leave" or event.error_code:
                 continue
-            member = self._who_left(event, known)
+            member = self._leaving_member(event, known)
             if member is None:
                 continue
             left.add(member)
@@ -92,11 +92,11 @@ class Triggers:
                     kind=EXPIRED,
                     member_id=member,
                     client_id=person.client_id,
-                    evidence=f"nothing heard for its session timeout of {person.session_timeout_ms} ms",
+                    evidence=f"no request within its session timeout of {person.session_timeout_ms} ms",
                 )
 
     def _unsynced(self, before: Phase, low: int, after: Phase) -> Iterator[Trigger]:
-        """Members that were told a generation and did not ask for their share of it in time."""
+        """Yield members that got a JoinGroup response and did not send SyncGroup in time."""
         timeouts = [
             timeout for m in before.members if (timeout := self.life.people[m].rebalance_timeout_ms) is not None
         ]
@@ -107,17 +107,17 @@ class Triggers:
             person = self.life.people[member]
             if member in after.members or person.gone(over) or (before.generation, member) in self.life.sessions.synced:
                 continue
-            said = f"no SyncGroup of it within the rebalance timeout of {max(timeouts)} ms"
-            yield Trigger(ts=over, kind=UNSYNCED, member_id=member, client_id=person.client_id, evidence=said)
+            evidence = f"no SyncGroup within the rebalance timeout of {max(timeouts)} ms"
+            yield Trigger(ts=over, kind=UNSYNCED, member_id=member, client_id=person.client_id, evidence=evidence)
 
-    def _who_left(self, event: GroupEvent, known: set[str]) -> str | None:
+    def _leaving_member(self, event: GroupEvent, known: set[str]) -> str | None:
         if event.member_id:
             return event.member_id if event.member_id in known else None
         named = [m for m in sorted(known) if event.instance_id and self.life.people[m].instance_id == event.instance_id]
         return named[-1] if named else None
 
     def _of_join(self, join: Join, before: Phase | None, low: int) -> Trigger | None:
-        """What a JoinGroup that waited says of the reason; None if it came because others were rejoining."""
+        """Return the trigger shown by a JoinGroup that waited; None if it followed a rebalance of others."""
         sent, member = join.sent, join.member_id
         ts = max(sent.ts, low)
         trigger = Trigger(ts=ts, kind=JOINED, member_id=member or None, client_id=sent.client_id)
@@ -130,7 +130,7 @@ class Triggers:
                     f"JoinGroup of instance {sent.instance_id} under a new member id",
                 )
             else:
-                trigger.evidence = "JoinGroup of a member that was not there"
+                trigger.evidence = "JoinGroup of a new member"
             return trigger
         assert before is not None
         if any(low < ts <= sent.ts for ts in self.life.sessions.refused[member]):
@@ -143,16 +143,16 @@ class Triggers:
                 f"JoinGroup with other topics: {', '.join(sent.topics or [])}",
             )
         elif before.cooperative and last is not None and self._gave_up(before, last):
-            trigger.kind, trigger.evidence = REVOCATION, "JoinGroup after it gave up partitions"
+            trigger.kind, trigger.evidence = REVOCATION, "JoinGroup after it revoked partitions"
         elif member == before.leader:
-            trigger.kind, trigger.evidence = METADATA, "the leader rejoined unasked"
+            trigger.kind, trigger.evidence = METADATA, "the leader rejoined on its own"
         else:
-            trigger.kind, trigger.evidence = UNKNOWN, "a member rejoined unasked"
+            trigger.kind, trigger.evidence = UNKNOWN, "a member rejoined on its own"
         return trigger
 
     def _gave_up(self, before: Phase, last: Join) -> bool:
-        told = before.told.get(last.member_id)
-        return told is not None and bool(set(last.sent.partitions or []) - set(told.partitions or []))
+        response = before.received.get(last.member_id)
+        return response is not None and bool(set(last.sent.partitions or []) - set(response.partitions or []))
 
     def _of_coordinator(self, low: int, high: int) -> Iterator[Trigger]:
         for event in self.life.sessions.between(low, high):

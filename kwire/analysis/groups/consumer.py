@@ -1,9 +1,9 @@
-"""Groups whose coordinator assigns (KIP-848, and share and streams groups alike): epochs out of heartbeats.
+"""The history of groups with server-side assignment (KIP-848, share and Streams groups): epochs from heartbeats.
 
-There is no join phase: each member is told its epoch and its share in answers to its own heartbeats. A rebalance is an
-epoch of the group that some member is told for the first time; it ends when the last member has been told that epoch,
-or a share of it. The session timeout is the broker's and never on the wire, so that a member expired shows only in that
-it falls silent and the others go on.
+There is no join phase: each member gets its epoch and assignment in responses to its own heartbeats. A rebalance is a
+group epoch that some member receives for the first time; it ends when the last member has received that epoch, or an
+assignment of it. The session timeout is the broker's and not on the wire, so an expired member shows only by its
+silence while the others continue.
 """
 
 from __future__ import annotations
@@ -17,12 +17,17 @@ from kwire.analysis.groups.outcome import JOINED, LEFT, RESTART, SUBSCRIPTION, M
 
 
 def fold(out: Outcome, events: Sequence[GroupEvent], until: int | None = None) -> None:
-    """What happened in one life of such a group. ``events``: all of it, sorted; ``until``: when the next began."""
+    """Add the rows of one life of such a group to ``out``.
+
+    Args:
+        events: all events of the life, sorted.
+        until: when the next life began; None for the last.
+    """
     _Heartbeats(out, events).fold(events, until)
 
 
 class _Heartbeats:
-    """Events of one life, one after the other: a method for each kind."""
+    """The events of one life, in order: a method for each kind."""
 
     def __init__(self, out: Outcome, events: Sequence[GroupEvent]) -> None:
         self.out = out
@@ -31,7 +36,7 @@ class _Heartbeats:
         self.sent: dict[tuple[str | None, int], GroupEvent] = {}
 
     def fold(self, events: Sequence[GroupEvent], until: int | None) -> None:
-        """Write the rows of all events."""
+        """Add the rows of all events."""
         members, epochs = self.members, self.epochs
         for event in events:
             read_event = getattr(self, f"_{event.event}", None)
@@ -77,19 +82,19 @@ class _Heartbeats:
 
     @staticmethod
     def _is_same(member: Member, sent: GroupEvent) -> bool:
-        """Whether who joins is this static member: under another id, or back after it said that it goes away."""
+        """True if the joining member is this static member: under another id, or back after a temporary leave."""
         if not sent.instance_id or member.who.instance_id != sent.instance_id:
             return False
         return member.who.member_id != sent.member_id or member.away is not None
 
     def _take_over(self, old: Member, member: Member, sent: GroupEvent, event: GroupEvent) -> None:
-        """A static member is back and has what it had."""
+        """Record a static member that returned with its previous assignment."""
         assert self.epochs.current is not None
         if old.away is None:
             self.members.free(old, old.heard)
         if old is member:
             member.away = member.who.left_ts = member.who.left_how = None
-            member.told, member.holding, member.heard = set(), set(), 0
+            member.assigned, member.holding, member.heard = set(), set(), 0
         else:
             self.members.end(old, sent.ts, "replaced")
             name, before = member.who.member_id, old.who.member_id
@@ -124,33 +129,33 @@ class _Heartbeats:
         if member is None:
             return
         if member.who.subscription not in (None, event.topics):
-            said = f"heartbeat with other topics: {', '.join(event.topics or [])}"
-            self.members.trigger(event.ts, SUBSCRIPTION, member, said)
+            evidence = f"heartbeat with other topics: {', '.join(event.topics or [])}"
+            self.members.trigger(event.ts, SUBSCRIPTION, member, evidence)
         member.who.learn(event)
 
     def _owned(self, event: GroupEvent) -> None:
-        member = self.members.known(event)
+        member = self.members.get_or_add(event)
         owned = set(event.partitions or [])
-        given_up = member.holding - owned - member.told
-        if given_up:
-            more = {"generation": event.generation, "partitions": sorted(given_up)}
-            self.out.infer(event.ts, "revocation_acknowledged", member.who, "it owns them no more", **more)
+        revoked = member.holding - owned - member.assigned
+        if revoked:
+            more = {"generation": event.generation, "partitions": sorted(revoked)}
+            self.out.infer(event.ts, "revocation_acknowledged", member.who, "it no longer owns them", **more)
         member.holding = owned
         for partition in owned:
             self.epochs.owners.setdefault(partition, member.who.member_id)
 
     def _epoch_change(self, event: GroupEvent) -> None:
-        self.epochs.reach(event, self.members.known(event), event.ts)
+        self.epochs.reach(event, self.members.get_or_add(event), event.ts)
 
     def _heartbeat(self, event: GroupEvent) -> None:
         if event.error_code == 0:
-            member = self.members.known(event)
-            if member.epoch != event.generation:  # the capture began when it was there already
+            member = self.members.get_or_add(event)
+            if member.epoch != event.generation:  # the member joined before the capture began
                 self.epochs.reach(event, member, event.ts)
 
     def _assigned(self, event: GroupEvent) -> None:
-        member, told = self.members.known(event), set(event.partitions or [])
-        lost, gained = member.told - told, told - member.told
+        member, partitions = self.members.get_or_add(event), set(event.partitions or [])
+        lost, gained = member.assigned - partitions, partitions - member.assigned
         for partition in lost:
             self.members.free_since.setdefault(partition, event.ts)
         for partition in gained:
@@ -160,9 +165,9 @@ class _Heartbeats:
             self.epochs.resume(event, member, min(unread, default=None))
         if lost or gained:
             epoch = self.epochs.current.number if self.epochs.current is not None else event.generation or 0
-            self.out.change(event.ts, epoch, member.who, member.told, told, min(unread, default=None))
-        member.told = told
-        member.holding |= told
+            self.out.change(event.ts, epoch, member.who, member.assigned, partitions, min(unread, default=None))
+        member.assigned = partitions
+        member.holding |= partitions
         if (lost or gained) and self.epochs.current is not None and event.generation == self.epochs.current.number:
             self.epochs.extend(member, event.ts)
 

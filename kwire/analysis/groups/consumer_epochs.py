@@ -1,4 +1,4 @@
-"""Epochs of a group whose coordinator assigns: each is a rebalance, from the first member that is in it to the last."""
+"""Epochs of a group with server-side assignment: each is a rebalance, from the first member in it to the last."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kwire.analysis.groups.outcome import BY_BROKER, LEFT, UNKNOWN, Membership, 
 
 @dataclass(slots=True)
 class Epoch:
-    """A rebalance under way."""
+    """The current rebalance."""
 
     number: int
     before: int | None
@@ -19,24 +19,27 @@ class Epoch:
     ended_ts: int
     trigger: Trigger
     members_before: list[str] | None
-    owners: dict[str, str]  # of the epoch before
+    owners: dict[str, str]  # owners in the previous epoch
     reached: set[str] = field(default_factory=set)
     stops: dict[str, Stop] = field(default_factory=dict)
     seen_from_start: bool = True
-    late: set[str] = field(default_factory=set)  # static members that came back in it: not of the rebalance
-    replaced: dict[str, str] = field(default_factory=dict)  # of these, the new member id -> the old
+    late: set[str] = field(default_factory=set)  # static members that returned during it; not part of the rebalance
+    replaced: dict[str, str] = field(default_factory=dict)  # of these, the old member id by new member id
 
     def keeps_stop(self, name: str) -> bool:
-        """Whether the member's stop is over: it is back under its own id, and its stop was that of the rebalance."""
+        """True if the stop of a returned static member must not change: it has its old id and stopped in the
+        rebalance.
+        """
         return name in self.late and name not in self.replaced
 
 
 class Epochs:
     """The epochs of one life.
 
-    current: the rebalance under way; None before the first.
-    owners: partitions and their owners, as far as they are known.
-    stops: epoch, member and stop of every member of every epoch that is closed.
+    Attributes:
+        current: the current rebalance; None before the first.
+        owners: owners of partitions, as far as known.
+        stops: epoch, member and stop of every member of every closed epoch.
     """
 
     def __init__(self, members: Members) -> None:
@@ -44,10 +47,10 @@ class Epochs:
         self.current: Epoch | None = None
         self.owners: dict[str, str] = {}
         self.stops: list[tuple[int, Membership, Stop]] = []
-        self._previous: list[str] = []  # members of the epoch before
+        self._previous: list[str] = []  # members of the previous epoch
 
     def reach(self, event: GroupEvent, member: Member, asked: int) -> None:
-        """A member is told an epoch."""
+        """Record that a member received an epoch."""
         self.advance(event)
         number = event.generation or 0
         member.epoch = number
@@ -63,12 +66,12 @@ class Epochs:
             stop.resumed = stop.resumed or event.ts
 
     def extend(self, member: Member, ts: int) -> None:
-        """The rebalance is not over before this; a static member that is back has nothing to do with it."""
+        """Extend the rebalance to this moment, unless the member is a returning static one."""
         if self.current is not None and member.who.member_id not in self.current.late:
             self.current.ended_ts = max(self.current.ended_ts, ts)
 
     def advance(self, event: GroupEvent) -> None:
-        """An epoch that nobody was told before is a rebalance."""
+        """Begin a rebalance if no member received this epoch before."""
         number = event.generation or 0
         if self.current is None or number > self.current.number:
             self.members.notice_silent(event.ts)
@@ -77,9 +80,9 @@ class Epochs:
 
     def _open(self, number: int, ts: int) -> None:
         earlier = self.current
-        found = sorted(self.members.triggers, key=lambda trigger: trigger.rank)
+        triggers = sorted(self.members.triggers, key=lambda trigger: trigger.rank)
         trigger = (
-            found[0] if found else Trigger(ts=ts, kind=UNKNOWN, evidence="an epoch was told, and nothing before it")
+            triggers[0] if triggers else Trigger(ts=ts, kind=UNKNOWN, evidence="a new epoch without a visible cause")
         )
         self.members.triggers = []
         known = earlier is not None or number == 1
@@ -95,14 +98,14 @@ class Epochs:
         )
 
     def close(self) -> None:
-        """The rows of the epoch that ends, with everybody who is in it now."""
+        """Add the rows of the epoch that ends, with all its members."""
         epoch = self.current
         if epoch is None:
             return
         replaced = set(epoch.replaced.values())
         departed = {name: member for name, member in self.members.departed.items() if name in epoch.reached | replaced}
         there = dict(sorted((departed | self.members.now).items()))
-        shares = {name: sorted(member.told) for name, member in there.items()}
+        shares = {name: sorted(member.assigned) for name, member in there.items()}
         after = [name for name in there if name not in epoch.replaced]
         moved = sum(epoch.owners.get(p, name) != name for name in after for p in shares[name])
         for name, member in there.items():
@@ -129,7 +132,7 @@ class Epochs:
         self.members.departed = {}
 
     def finish(self) -> None:
-        """Members that left after the last epoch that anybody was told: each counts one up."""
+        """Record members that left after the last epoch: each leave increments the epoch."""
         gone = [trigger for trigger in self.members.triggers if trigger.kind == LEFT]
         if not gone or self.current is None:
             return
@@ -148,7 +151,7 @@ class Epochs:
         )
 
     def resume(self, event: GroupEvent, member: Member, since: int | None) -> None:
-        """A member gets partitions, not read ``since``. Of several stops in one epoch the longest is the member's."""
+        """Record that a member got partitions that were unread ``since``. The longest stop in an epoch counts."""
         if self.current is None or self.current.keeps_stop(member.who.member_id):
             return
         stop = self.current.stops.setdefault(member.who.member_id, Stop())

@@ -1,4 +1,4 @@
-"""Members of a group whose coordinator assigns: what each has, when it was heard, and the rules that it breaks."""
+"""Members of a group with server-side assignment: assignments, last requests, and protocol violations."""
 
 from __future__ import annotations
 
@@ -10,31 +10,39 @@ from kwire.analysis.columns import MS
 from kwire.analysis.events import SHARE, GroupEvent, split_partition
 from kwire.analysis.groups.outcome import EXPIRED, Membership, Outcome, Trigger
 
-SILENT = 2  # heartbeat intervals without a sign, after which a member that is never heard of again counts as gone
-LATE = 3  # heartbeat intervals between two signs that are a violation
-DEFAULT_INTERVAL = 5000  # ms, where no answer told it
+SILENT = 2  # heartbeat intervals after which a member without further requests counts as gone
+LATE = 3  # heartbeat intervals between two requests that are a violation
+DEFAULT_INTERVAL = 5000  # ms, if no response has it
 
 
 @dataclass(slots=True)
 class Member:
-    """A member now. ``told``: its share; ``holding``: what it may still read, until it says that it does not."""
+    """A current member.
+
+    Attributes:
+        assigned: its assignment.
+        holding: partitions that it may still read, until it reports their revocation.
+    """
 
     who: Membership
     epoch: int = 0
-    told: set[str] = field(default_factory=set)
+    assigned: set[str] = field(default_factory=set)
     holding: set[str] = field(default_factory=set)
     heard: int = 0
     interval_ms: int = DEFAULT_INTERVAL
-    away: int | None = None  # when a static member said that it will be back
+    away: int | None = None  # when a static member left temporarily
 
 
 class Members:
-    """Members of one life of a group.
+    """The members in one life of a group.
 
-    out: rows that come out.
-    now: members by id; ``former``: members that ended; ``departed``: those that ended since the epoch began.
-    triggers: what may have set off the next epoch.
-    free_since: partitions that no member reads, and since when.
+    Attributes:
+        out: rows of the life.
+        now: current members by id.
+        former: members that ended.
+        departed: members that ended since the epoch began.
+        triggers: possible triggers of the next epoch.
+        free_since: since when partitions are not read by any member.
     """
 
     def __init__(self, out: Outcome, events: Sequence[GroupEvent]) -> None:
@@ -46,8 +54,8 @@ class Members:
         self.free_since: dict[str, int] = {}
         self._last_heard = {event.member_id: event.ts for event in events if event.member_id}
 
-    def known(self, event: GroupEvent) -> Member:
-        """The member, also one that was there before the capture began."""
+    def get_or_add(self, event: GroupEvent) -> Member:
+        """Return the member; add it if it joined before the capture began."""
         name = event.member_id or ""
         if name not in self.now:
             self.now[name] = Member(Membership(member_id=name))
@@ -55,7 +63,7 @@ class Members:
         return self.now[name]
 
     def free(self, member: Member, ts: int) -> None:
-        for partition in member.told | member.holding:
+        for partition in member.assigned | member.holding:
             self.free_since.setdefault(partition, ts)
 
     def end(self, member: Member, ts: int, how: str) -> None:
@@ -71,7 +79,7 @@ class Members:
             self.out.violation(
                 event.ts,
                 "heartbeat_gap",
-                f"nothing was heard for {gap / MS:.0f} ms; the interval is {member.interval_ms} ms",
+                f"no heartbeat for {gap / MS:.0f} ms; the interval is {member.interval_ms} ms",
                 since=member.heard,
                 generation=member.epoch,
                 member_id=member.who.member_id,
@@ -80,22 +88,22 @@ class Members:
         member.heard = event.ts
 
     def trigger(self, ts: int, kind: str, member: Member, evidence: str) -> None:
-        """Add what may have set off the next epoch."""
+        """Add a possible trigger of the next epoch."""
         who = member.who
         self.triggers.append(
             Trigger(ts=ts, kind=kind, member_id=who.member_id, client_id=who.client_id, evidence=evidence)
         )
 
     def notice_silent(self, ts: int) -> None:
-        """Members that are never heard of again, where the group goes on."""
+        """End members without further requests, if the group continues without them."""
         for name, member in sorted(self.now.items()):
             final = self._last_heard.get(name, 0)
             if final < ts and ts - final > SILENT * member.interval_ms * MS:
-                said = f"nothing heard since {(ts - final) / MS:.0f} ms; the session timeout is the broker's"
+                reason = f"no request for {(ts - final) / MS:.0f} ms; the session timeout is the broker's"
                 if member.away is not None:
-                    said = f"a static member that went away did not come back within {(ts - final) / MS:.0f} ms"
-                self.trigger(ts, EXPIRED, member, said)
-                self.out.infer(ts, "member_silent", member.who, said)
+                    reason = f"a static member that left temporarily did not return within {(ts - final) / MS:.0f} ms"
+                self.trigger(ts, EXPIRED, member, reason)
+                self.out.infer(ts, "member_silent", member.who, reason)
                 self.free(member, final)
                 self.end(member, ts, "silent")
 
@@ -103,12 +111,12 @@ class Members:
         if self.out.protocol == SHARE:
             return
         for name, other in self.now.items():
-            if other is not member and other.away is None and partition in other.told | other.holding:
+            if other is not member and other.away is None and partition in other.assigned | other.holding:
                 topic, index = split_partition(partition)
                 self.out.violation(
                     event.ts,
                     "two_owners",
-                    f"{partition} was given to it before {name} said that it gave it up",
+                    f"{partition} was assigned to it before {name} reported its revocation",
                     since=-inf,
                     generation=event.generation,
                     member_id=member.who.member_id,
@@ -123,17 +131,17 @@ class Members:
             return
         kind = detail = ""
         if member is None and past is not None:
-            kind, detail = "commit_fenced", f"it was no member any more ({past.left_how})"
+            kind, detail = "commit_fenced", f"it was no longer a member ({past.left_how})"
         elif member is not None and event.generation is not None and 0 <= event.generation < member.epoch:
             kind, detail = "commit_old_generation", f"it was in epoch {member.epoch}"
-        elif member is not None and not _may_own(event, member.told | member.holding):
-            kind, detail = "commit_not_owner", "the partition was not its own"
+        elif member is not None and not _may_own(event, member.assigned | member.holding):
+            kind, detail = "commit_not_owner", "the partition was not assigned to it"
         if kind:
             self.out.bad_commit(event, kind, detail)
 
 
 def _may_own(event: GroupEvent, owned: Collection[str]) -> bool:
-    """Whether the partition of a commit is among these; a topic known by its id alone may be any that has a name."""
+    """True if the partition of a commit is among these; a topic known only by id may be any named one."""
     is_id = (event.topic or "").startswith("id:")
     unknown = any(partition.startswith("id:") != is_id for partition in owned)
     return unknown or f"{event.topic}-{event.partition}" in owned

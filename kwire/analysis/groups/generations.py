@@ -1,6 +1,6 @@
-"""The generations of a classic group, out of answers to JoinGroup and SyncGroup.
+"""The generations of a classic group, from JoinGroup and SyncGroup responses.
 
-The first answer to a JoinGroup that names a generation ends its join phase.
+The first JoinGroup response with a new generation ends its join phase.
 """
 
 from __future__ import annotations
@@ -12,12 +12,17 @@ from dataclasses import dataclass, field
 from kwire.analysis.events import GroupEvent
 from kwire.analysis.groups.joins import Join
 
-COOPERATIVE_PROTOCOLS = ("cooperative", "stream")  # assignors whose members keep what they still own
+COOPERATIVE_PROTOCOLS = ("cooperative", "stream")  # assignors whose members keep partitions during a rebalance
 
 
 @dataclass(slots=True)
 class Phase:
-    """A generation. ``joins``: those that waited for it; ``members``: everybody in it, also who replaced another."""
+    """A generation.
+
+    Attributes:
+        joins: the joins that waited for it.
+        members: all members, including replacements.
+    """
 
     generation: int
     done_ts: int
@@ -25,33 +30,39 @@ class Phase:
     members: list[str] = field(default_factory=list)
     leader: str | None = None
     protocol: str | None = None
-    told: dict[str, GroupEvent] = field(default_factory=dict)  # first answer to a SyncGroup, by member
+    received: dict[str, GroupEvent] = field(default_factory=dict)  # first SyncGroup response by member
     planned: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def cooperative(self) -> bool:
-        """Whether members keep reading what they still own."""
+        """True if members keep reading partitions that they own."""
         return any(word in (self.protocol or "") for word in COOPERATIVE_PROTOCOLS)
 
     def shares(self) -> dict[str, list[str]]:
-        """Partitions by member: as told, or as planned where that was not seen; nothing if nobody was told anything."""
-        if not self.told:
+        """Partitions by member: as received, or as planned if that was not captured; empty if no member received
+        any.
+        """
+        if not self.received:
             return {}
-        told = {member: event.partitions for member, event in self.told.items() if event.partitions is not None}
-        return {member: told.get(member, self.planned.get(member, [])) for member in {**self.planned, **told}}
+        partitions = {
+            member: event.partitions for member, event in self.received.items() if event.partitions is not None
+        }
+        return {
+            member: partitions.get(member, self.planned.get(member, [])) for member in {**self.planned, **partitions}
+        }
 
     def ended_ts(self) -> int | None:
-        """When the last of those that waited was told its share."""
+        """When the last waiting member received its assignment."""
         waited = {join.member_id for join in self.joins}
-        return max((event.ts for member, event in self.told.items() if member in waited), default=None)
+        return max((event.ts for member, event in self.received.items() if member in waited), default=None)
 
     def incomplete(self) -> bool:
-        """Whether one of those that waited was never told its share."""
-        return any(join.member_id not in self.told for join in self.joins)
+        """True if a waiting member never received its assignment."""
+        return any(join.member_id not in self.received for join in self.joins)
 
 
 def phases_of(events: Iterable[GroupEvent], joins: Iterable[Join]) -> list[Phase]:
-    """The generations that were told, in order."""
+    """Return the generations in responses, in order."""
     phases: list[Phase] = []
     answered = [join for join in joins if join.done is not None and join.done.event == "join_done"]
     for join in sorted(answered, key=lambda join: join.done.key if join.done else (0, "", 0, 0)):
@@ -63,7 +74,7 @@ def phases_of(events: Iterable[GroupEvent], joins: Iterable[Join]) -> list[Phase
             current = Phase(generation, done.ts)
             phases.append(current)
         if generation != current.generation or join.sent.ts > current.done_ts:
-            continue  # an answer that was under way, or one to a member that asked again in a stable group
+            continue  # a response in flight, or one to a member that rejoined a stable group
         current.joins.append(join)
         current.leader, current.protocol = done.leader, done.protocol_name
         if done.member_id and done.member_id not in current.members:
@@ -71,11 +82,11 @@ def phases_of(events: Iterable[GroupEvent], joins: Iterable[Join]) -> list[Phase
         for member in done.members or []:
             if member not in current.members:
                 current.members.append(member)
-    _told(phases, events)
+    _add_responses(phases, events)
     return phases
 
 
-def _told(phases: Sequence[Phase], events: Iterable[GroupEvent]) -> None:
+def _add_responses(phases: Sequence[Phase], events: Iterable[GroupEvent]) -> None:
     moments = [phase.done_ts for phase in phases]
     for event in events:
         if event.event not in ("sync_done", "planned") or not event.member_id:
@@ -84,7 +95,7 @@ def _told(phases: Sequence[Phase], events: Iterable[GroupEvent]) -> None:
         for phase in reversed(phases[:place]):
             if phase.generation == event.generation:
                 if event.event == "sync_done":
-                    phase.told.setdefault(event.member_id, event)
+                    phase.received.setdefault(event.member_id, event)
                 elif event.partitions is not None:
                     phase.planned.setdefault(event.member_id, event.partitions)
                 break

@@ -1,6 +1,6 @@
-"""The history of the groups of one name, out of their events, of watermarks and of which broker is of which cluster.
+"""The history of the groups with one group id, from events, watermarks and clusters of brokers.
 
-Nothing else is looked at, so a runner may give the events of each name to a worker of its own.
+It depends on nothing else, so workers can process group ids in parallel.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kwire.analysis.topics import Watermark
 from kwire.analysis.transactions import ABORTED, COMMITTED, REFUSED, Transactions
 from kwire.analysis.unread import Blanks, Unread, in_cluster, of_group
 
-# The tables that a group's history fills.
+# The tables with the history of groups.
 FILLED = (
     "group_events",
     "rebalances",
@@ -34,27 +34,29 @@ FILLED = (
 
 
 class Ends:
-    """The ends of partitions over time, as answers told them. ``names``: of topics by id."""
+    """End offsets of partitions over time. ``names``: topic names by id."""
 
     def __init__(
-        self, found: Iterable[Watermark], names: Mapping[str, str] | None = None, clusters: Clusters | None = None
+        self, watermarks: Iterable[Watermark], names: Mapping[str, str] | None = None, clusters: Clusters | None = None
     ) -> None:
         topics, where = names or {}, clusters or Clusters()
         self._of: dict[tuple[str | None, str, int], list[tuple[int, int]]] = defaultdict(list)
-        for mark in found:
-            cluster = where.known(mark.conn_id, mark.broker, mark.ts)
+        for mark in watermarks:
+            cluster = where.id_of(mark.conn_id, mark.broker, mark.ts)
             self._of[cluster, topics.get(mark.topic, mark.topic), mark.partition].append((mark.ts, mark.offset))
         for marks in self._of.values():
             marks.sort()
 
     def before(self, cluster: str | None, topic: str, partition: int, ts: int) -> tuple[int, int] | None:
-        """When an end was last told at or before ``ts``, and the end; brokers of no known cluster tell of any."""
-        found = []
+        """Return time and value of the last end offset up to ``ts``; brokers of unknown clusters count for every
+        cluster.
+        """
+        latest = []
         for where in {cluster, None}:
             marks = self._of.get((where, topic, partition), [])
             place = bisect_right(marks, (ts, 2**63))
-            found += marks[max(place - 1, 0) : place]
-        return max(found, default=None)
+            latest += marks[max(place - 1, 0) : place]
+        return max(latest, default=None)
 
 
 def fold(
@@ -66,56 +68,64 @@ def fold(
     transactions: Transactions | None = None,
     unread: Iterable[Unread] = (),
 ) -> dict[str, list[Row]]:
-    """The rows of the groups of one name, by table. ``events``: all of theirs, in any order, topics named.
+    """Return the rows of the groups with one group id, by table.
 
-    ``unread``: what was not read of the whole capture.
+    Args:
+        events: all their events, in any order, with topic names.
+        unread: periods without decoded calls, of the whole capture.
     """
     missing = of_group(unread, group_id)
     ordered = sorted(events, key=lambda event: event.key)
-    found: dict[str, list[Row]] = {name: [] for name in FILLED}
-    for cluster, own in apart(ordered, clusters or Clusters()):
+    rows_by_table: dict[str, list[Row]] = {name: [] for name in FILLED}
+    for cluster, own in by_cluster(ordered, clusters or Clusters()):
         if moves := _moves(own):
             own = sorted([*own, *moves], key=lambda event: event.key)
         blanks = in_cluster(missing, cluster, clusters or Clusters())
         for life in lives(own):
             for name, rows in _rows(capture_id, group_id, cluster, life, ends, transactions or Transactions(), blanks):
-                found[name] += rows
-    return {name: tables.TABLES[name].sorted(rows) for name, rows in found.items()}
+                rows_by_table[name] += rows
+    return {name: tables.TABLES[name].sorted(rows) for name, rows in rows_by_table.items()}
 
 
-def apart(events: Sequence[GroupEvent], clusters: Clusters) -> list[tuple[str | None, list[GroupEvent]]]:
-    """The groups that share a name, by their cluster. ``events``: sorted.
+def by_cluster(events: Sequence[GroupEvent], clusters: Clusters) -> list[tuple[str | None, list[GroupEvent]]]:
+    """Return the events by cluster, because clusters can have groups with the same id. ``events``: sorted.
 
-    Where the cluster of a broker is not known, it is that of a broker with which it has a member in common, or else
-    that of the only cluster where the same client speaks of the group.
+    A broker of unknown cluster counts to the cluster of a broker with a common member, or else to the only cluster
+    where the same client uses the group.
     """
-    found: dict[str | None, list[GroupEvent]] = defaultdict(list)
+    by_cluster_id: dict[str | None, list[GroupEvent]] = defaultdict(list)
     named: set[str | None] = set()
     connections: dict[tuple[str | None, str | None], list[GroupEvent]] = {}
     for event in events:
         where = event.conn_id, event.broker
         own = connections.get(where)
         if own is None or event.conn_id is None:
-            known = clusters.known(*where, event.ts)
+            known = clusters.id_of(*where, event.ts)
             named |= {known} - {None}
-            own = connections[where] = found[known or clusters.of(*where, event.ts)]
+            own = connections[where] = by_cluster_id[known or clusters.of(*where, event.ts)]
         own.append(event)
-    if len(found) > 1:
-        for cluster in sorted(found.keys() - named, key=lambda one: one or "", reverse=True):
-            if (other := _same(cluster, found, named)) is not None:
-                found[other] = sorted([*found[other], *found.pop(cluster)], key=lambda event: event.key)
-    return sorted(found.items(), key=lambda item: item[0] or "")
+    if len(by_cluster_id) > 1:
+        for cluster in sorted(by_cluster_id.keys() - named, key=lambda one: one or "", reverse=True):
+            if (other := _same(cluster, by_cluster_id, named)) is not None:
+                by_cluster_id[other] = sorted(
+                    [*by_cluster_id[other], *by_cluster_id.pop(cluster)], key=lambda event: event.key
+                )
+    return sorted(by_cluster_id.items(), key=lambda item: item[0] or "")
 
 
 def _same(
-    cluster: str | None, found: Mapping[str | None, list[GroupEvent]], named: Collection[str | None]
+    cluster: str | None, by_cluster_id: Mapping[str | None, list[GroupEvent]], named: Collection[str | None]
 ) -> str | None:
-    members = {event.member_id for event in found[cluster] if event.member_id}
-    clients = {(event.client_id, event.host) for event in found[cluster]}
-    for other in sorted(found.keys() - {cluster, None}, key=lambda one: (one not in named, one or "")):
-        if any(event.member_id in members for event in found[other]):
+    members = {event.member_id for event in by_cluster_id[cluster] if event.member_id}
+    clients = {(event.client_id, event.host) for event in by_cluster_id[cluster]}
+    for other in sorted(by_cluster_id.keys() - {cluster, None}, key=lambda one: (one not in named, one or "")):
+        if any(event.member_id in members for event in by_cluster_id[other]):
             return other
-    there = [other for other in named if other in found and any((e.client_id, e.host) in clients for e in found[other])]
+    there = [
+        other
+        for other in named
+        if other in by_cluster_id and any((e.client_id, e.host) in clients for e in by_cluster_id[other])
+    ]
     return there[0] if len(there) == 1 else None
 
 
@@ -128,7 +138,7 @@ def _rows(
     transactions: Transactions,
     blanks: Blanks,
 ) -> Iterator[tuple[str, Iterable[Row]]]:
-    """The rows of one life, by table."""
+    """Return the rows of one life, by table."""
     protocols: list[str | None] = [*sorted({event.protocol for event in life.events if event.protocol})] or [None]
     outcomes = {name: Outcome(capture_id, group_id, name, cluster, life.number, blanks) for name in protocols}
     for protocol, out in outcomes.items():
@@ -156,7 +166,7 @@ def _rows(
 def _commits(
     out: Outcome, events: Sequence[GroupEvent], ends: Ends, transactions: Transactions
 ) -> Iterator[tuple[GroupEvent, Row]]:
-    """Commits and their rows."""
+    """Add the rows of commits."""
     for event in events:
         if event.topic is None or event.partition is None or event.offset is None:
             continue
@@ -191,8 +201,8 @@ def _commits(
 
 
 def _moves(events: Iterable[GroupEvent]) -> list[GroupEvent]:
-    """The coordinator is told to be somewhere else than before."""
-    found = [event for event in events if event.event == "coordinator_found"]
+    """Yield moves of the coordinator: responses with a different coordinator than before."""
+    answers = [event for event in events if event.event == "coordinator_found"]
     return [
         GroupEvent(
             ts=later.ts,
@@ -204,16 +214,16 @@ def _moves(events: Iterable[GroupEvent]) -> list[GroupEvent]:
             reason=f"it was {earlier.leader}",
             broker=later.broker,
         )
-        for earlier, later in pairwise(found)
+        for earlier, later in pairwise(answers)
         if earlier.leader != later.leader
     ]
 
 
 def _went_back(out: Outcome, life: Life, commits: Iterable[tuple[GroupEvent, Row]]) -> None:
-    """Generations and commits below the ones before them; what was never the group's does not count."""
+    """Report decreasing generations and committed offsets; commits without effect do not count."""
     if fell := life.remembered:
-        said = f"to {fell.generation}, though the coordinator knew the member"
-        out.violation(fell.ts, "generation_went_back", said, fell)
+        detail = f"to {fell.generation}, though the coordinator knew the member"
+        out.violation(fell.ts, "generation_went_back", detail, fell)
     last: dict[tuple[str, int], GroupEvent] = {}
     for event, row in commits:
         if row["outcome"] != COMMITTED:

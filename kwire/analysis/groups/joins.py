@@ -1,4 +1,4 @@
-"""JoinGroups, and first heartbeats of KIP-848 members, paired with their answers."""
+"""Joins with their responses: JoinGroups, and first heartbeats of KIP-848 members."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kwire.analysis.events import GroupEvent
 
 @dataclass(slots=True)
 class Join:
-    """A join and what it was answered. ``asked``: when its sender first asked, before it was given an id."""
+    """A join with its response. ``asked``: time of the sender's first request, before it had a member id."""
 
     sent: GroupEvent
     asked: int
@@ -23,15 +23,15 @@ class Join:
 
 
 def joins_of(events: Iterable[GroupEvent]) -> list[Join]:
-    """Every join, in the order in which they were sent."""
+    """Return all joins, in the order of their requests."""
     sent: dict[tuple[str | None, int], Join] = {}
-    given: dict[str, int] = {}
+    first_requests: dict[str, int] = {}
     for event in events:
         key = event.conn_id, event.number
         if event.event == "join_sent":
-            sent[key] = Join(event, given.pop(event.member_id or "", event.ts))
+            sent[key] = Join(event, first_requests.pop(event.member_id or "", event.ts))
         elif event.event in ("join_done", "join_error", "member_id_given") and key in sent:
             sent[key].done = event
             if event.event == "member_id_given" and event.member_id:
-                given[event.member_id] = sent[key].sent.ts
+                first_requests[event.member_id] = sent[key].sent.ts
     return list(sent.values())

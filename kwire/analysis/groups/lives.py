@@ -1,7 +1,7 @@
-"""The lives of a group: it begins anew when it was deleted, when it expired, or when its coordinator has no memory.
+"""The lives of a group: a new one begins after deletion, expiry, or a coordinator's loss of its state.
 
-Generations and epochs only count up as long as a group lives. Who joins and is told a lower one than somebody was told
-before it asked has joined another group of the same name.
+Generations and epochs only increase during a life. A join that returns a lower one than any member received before the
+join was sent has joined another group with the same id.
 """
 
 from __future__ import annotations
@@ -12,16 +12,19 @@ from dataclasses import dataclass
 from kwire.analysis.events import CLASSIC, GroupEvent
 from kwire.analysis.groups.joins import Join, joins_of
 
-# What tells a member its generation; what only confirms it counts where the capture begins in the middle of a life.
-TELLS = {"join_done", "epoch_change", "assigned"}
+# Events with a member's new generation; confirmations count only if the capture begins in the middle of a life.
+NEW_GENERATION = {"join_done", "epoch_change", "assigned"}
 CONFIRMS = {"heartbeat", "sync_done"}
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """``until``: when the next one began, None for the last. ``remembered``: the first answer of this life, if it is
+    """One life of a group.
 
-    one that no new group gives: a lower generation that is not the first, to a member of the life before.
+    Attributes:
+        until: when the next one began; None for the last.
+        remembered: the first response that no new group gives: a lower generation, not the first, to a member of the
+            previous life.
     """
 
     number: int
@@ -31,7 +34,7 @@ class Life:
 
 
 def lives(events: Sequence[GroupEvent]) -> Iterator[Life]:
-    """The lives, in order. ``events``: all of a group's, sorted; each is in one life."""
+    """Return the lives, in order; each event is in one life. ``events``: all events of a group, sorted."""
     begins = list(_begins(events))
     place = 0
     for number, (fell, start) in enumerate([(None, None), *begins]):
@@ -45,32 +48,36 @@ def lives(events: Sequence[GroupEvent]) -> Iterator[Life]:
 
 
 def _begins(events: Sequence[GroupEvent]) -> Iterator[tuple[GroupEvent, int]]:
-    """The answer that shows each further life, and when that life began: the first join that got into it."""
+    """Yield the response that shows each further life, and the start of that life: its first successful join."""
     joins = joins_of(events)
     by_answer = {id(join.done): join for join in joins if join.done is not None}
-    top, told, first = -1, 0, True
+    top, top_ts, first = -1, 0, True
     for n, event in enumerate(events):
         generation = event.generation
-        if event.error_code != 0 or generation is None or event.event not in TELLS | CONFIRMS:
+        if event.error_code != 0 or generation is None or event.event not in NEW_GENERATION | CONFIRMS:
             continue
-        if generation > top and (first or event.event in TELLS):
-            top, told = generation, event.ts
+        if generation > top and (first or event.event in NEW_GENERATION):
+            top, top_ts = generation, event.ts
         elif generation < top and event.event == "join_done":
             join = by_answer.get(id(event))
-            if join is None or join.sent.ts <= told:
+            if join is None or join.sent.ts <= top_ts:
                 continue
             yield event, _start(events[:n], joins, join)
-            top, told, first = generation, event.ts, False
+            top, top_ts, first = generation, event.ts, False
 
 
 def _start(before: Iterable[GroupEvent], joins: Iterable[Join], first: Join) -> int:
-    """When the first of those asked that were let in together; not before the life that ended was last confirmed."""
+    """Return the first request among joins answered together, but not before the last confirmation of the previous
+    life.
+    """
     assert first.done is not None
     generation, ts = first.done.generation, first.done.ts
     alive = max(
         event.ts
         for event in before
-        if event.error_code == 0 and event.event in TELLS | CONFIRMS and (event.generation or 0) > (generation or 0)
+        if event.error_code == 0
+        and event.event in NEW_GENERATION | CONFIRMS
+        and (event.generation or 0) > (generation or 0)
     )
     together = [
         join.asked

@@ -1,4 +1,4 @@
-"""What the history of a group comes to: rows of several tables, and the words that all protocols share."""
+"""The rows of a group's history, and the triggers that all protocols share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kwire.analysis.columns import MS, Row
 from kwire.analysis.events import CLASSIC, GroupEvent, split_partition
 from kwire.analysis.unread import Blanks
 
-# Triggers, in the order in which one is taken where two happened at the same time.
+# Triggers, in order of precedence if two happened at the same time.
 LEFT, JOINED, RESTART, SUBSCRIPTION, REVOCATION = "left", "joined", "restart", "subscription", "revocation"
 METADATA, EXPIRED, UNSYNCED, MOVED, UNKNOWN = "metadata", "expired", "sync timeout", "coordinator moved", "unknown"
 ORDER = (LEFT, JOINED, RESTART, SUBSCRIPTION, REVOCATION, METADATA, EXPIRED, UNSYNCED, MOVED, UNKNOWN)
@@ -20,14 +20,14 @@ INFERRED = {EXPIRED, UNSYNCED, UNKNOWN}
 
 EAGER, COOPERATIVE, BY_BROKER = "eager", "cooperative", "consumer"  # kinds of stop-the-world
 
-UNSURE = "; not certain, as calls of the group were not read (see problems)"
+UNCERTAIN = "; not certain, because calls of the group were not decoded (see problems)"
 
-_ABOUT = ("generation", "member_id", "client_id", "topic", "partition")  # columns of an event and of a violation
+_ABOUT = ("generation", "member_id", "client_id", "topic", "partition")  # columns of both events and violations
 
 
 @dataclass(slots=True, kw_only=True)
 class Trigger:
-    """Something that may have set off a rebalance."""
+    """A possible trigger of a rebalance."""
 
     ts: int
     kind: str
@@ -37,13 +37,13 @@ class Trigger:
 
     @property
     def rank(self) -> tuple[int, int]:
-        """The lowest is taken."""
+        """Sort key: the trigger with the lowest rank counts."""
         return self.ts, ORDER.index(self.kind)
 
 
 @dataclass(slots=True, kw_only=True)
 class Membership:
-    """A member from its first answer to its end."""
+    """A member from its first response to its end."""
 
     member_id: str
     joined_ts: int | None = None
@@ -57,7 +57,7 @@ class Membership:
     left_how: str | None = None
 
     def learn(self, event: GroupEvent) -> None:
-        """Take over what an event tells of the member."""
+        """Record the attributes of the member in an event."""
         self.instance_id = event.instance_id or self.instance_id
         self.client_id = event.client_id or self.client_id
         self.host = event.host or self.host
@@ -69,25 +69,25 @@ class Membership:
             self.subscription = event.topics
 
     def end(self, ts: int, how: str) -> None:
-        """It is no member any more; the first end counts."""
+        """End the membership; only the first call counts."""
         if self.left_ts is None:
             self.left_ts, self.left_how = ts, how
 
     def gone(self, ts: int) -> bool:
-        """Whether its end lies before ``ts``."""
+        """True if the membership ended before ``ts``."""
         return self.left_ts is not None and self.left_ts < ts
 
 
 @dataclass(slots=True)
 class Stop:
-    """How long a member waited, or stood still, for its share."""
+    """The wait of a member for its assignment, and the time without reading."""
 
     resumed: int | None = None
-    asked: int | None = None  # begin of the wait
+    asked: int | None = None  # start of the wait
     stopped: int | None = None
 
     def row(self) -> dict[str, Any]:
-        """The columns of ``members``."""
+        """Return the columns of ``members``."""
         return {
             "stopped_ts": self.stopped,
             "resumed_ts": self.resumed,
@@ -102,7 +102,7 @@ def _millis(begin: int | None, end: int | None) -> float | None:
 
 @dataclass(slots=True)
 class Outcome:
-    """Rows of one life of a group under one protocol; ``events``: the inferred ones alone."""
+    """The rows of one life of a group under one protocol. ``events``: only the inferred ones."""
 
     capture_id: str
     group_id: str
@@ -118,7 +118,7 @@ class Outcome:
     violations: list[Row] = field(default_factory=list)
 
     def infer(self, ts: int, event: str, member: Membership, reason: str, **more: Any) -> None:
-        """An event that no frame tells."""
+        """Add an inferred event, which no frame shows directly."""
         self.events.append(
             GroupEvent(
                 ts=ts,
@@ -136,7 +136,7 @@ class Outcome:
         )
 
     def rebalance(self, trigger: Trigger, stops: Iterable[Stop], **values: Any) -> None:
-        """A row of ``rebalances``; the rest of its columns are given."""
+        """Add a row of ``rebalances``; ``more`` has the other columns."""
         waits = [wait for stop in stops if (wait := stop.row()["stw_ms"]) is not None]
         self.rebalances.append(
             tables.REBALANCES.row(
@@ -155,34 +155,35 @@ class Outcome:
         )
 
     def mark_incomplete(self, until: int | None) -> None:
-        """Mark what may be other than it seems, as calls of the group were not read; ``until``: the end of the life.
+        """Mark rows as incomplete that may be wrong because calls were not decoded. ``until``: the end of the life.
 
-        A rebalance is compared with the one before, so what was not read since the one before that ended concerns it.
-        What comes after the last concerns the last. A member is concerned from there on up to the rebalance without it.
+        A rebalance is compared with the previous one, so calls missing since the end of the one before that affect it.
+        Calls missing after the last rebalance affect the last. A member is affected from then on up to the rebalance
+        without it.
         """
         end = inf if until is None else until
         rows = sorted(self.rebalances, key=lambda row: (row["started_ts"], row["to_generation"] or inf))
         ends = [max(row[name] or row["started_ts"] for name in ("started_ts", "joined_ts", "ended_ts")) for row in rows]
-        if self.protocol != CLASSIC:  # a member may receive it until the next begins
+        if self.protocol != CLASSIC:  # a member may receive its assignment until the next rebalance begins
             ends = [max(one, row["started_ts"]) for one, row in zip(ends, [*rows[1:], *rows[-1:]], strict=True)]
         since: dict[int | None, float] = {}
         for row, low, high in zip(rows, [-inf, -inf, *ends], [*ends[:-1], end], strict=False):
             row["incomplete"] |= self.blanks.between(low, high)
             since.setdefault(row["to_generation"], low)
-        begun: dict[str, float] = {}
+        first_seen: dict[str, float] = {}
         for row in sorted(self.members, key=lambda row: row["generation"]):
-            low = begun.setdefault(row["member_id"], since.get(row["generation"], -inf))
-            left = row["left_ts"]
-            gone = end if left is None else next((one for one in ends if one >= left), end)
+            low = first_seen.setdefault(row["member_id"], since.get(row["generation"], -inf))
+            left_ts = row["left_ts"]
+            gone = end if left_ts is None else next((one for one in ends if one >= left_ts), end)
             row["incomplete"] = self.blanks.between(low, gone)
-        told: dict[str, float] = {}
+        last_change: dict[str, float] = {}
         for row in sorted(self.changes, key=lambda row: row["ts"]):
-            low = min(told.get(row["member_id"], -inf), since.get(row["generation"], -inf))
+            low = min(last_change.get(row["member_id"], -inf), since.get(row["generation"], -inf))
             row["incomplete"] = self.blanks.between(low, row["ts"])
-            told[row["member_id"]] = row["ts"]
+            last_change[row["member_id"]] = row["ts"]
 
     def member(self, generation: int, member: Membership, stop: Stop, *, leader: bool) -> None:
-        """A row of ``members``."""
+        """Add a row of ``members``."""
         self.members.append(
             tables.MEMBERS.row(
                 **self._base(),
@@ -205,7 +206,7 @@ class Outcome:
     def share(
         self, generation: int, member: Membership, partitions: Iterable[str], before: dict[str, str], source: str
     ) -> None:
-        """Rows of ``assignments``; ``before``: who had each partition last."""
+        """Add rows of ``assignments``. ``before``: the previous owner of each partition."""
         for name in partitions:
             topic, partition = split_partition(name)
             self.assignments.append(
@@ -224,7 +225,9 @@ class Outcome:
     def change(
         self, ts: int, epoch: int, member: Membership, before: set[str], after: set[str], unread_since: int | None
     ) -> None:
-        """A row of ``assignment_changes``. ``unread_since``: of what it gained, the partition that waited longest."""
+        """Add a row of ``assignment_changes``. ``unread_since``: since when the longest unread of the gained
+        partitions had no reader.
+        """
         self.changes.append(
             tables.ASSIGNMENT_CHANGES.row(
                 **self._base(),
@@ -249,20 +252,22 @@ class Outcome:
         since: float | None = None,
         **about: Any,
     ) -> None:
-        """A row of ``violations``. ``event``: the one that it is about, of which the row has all that is not given.
+        """Add a row of ``violations``.
 
-        ``since``: of what is concluded from calls that were not seen, when the first of them could have been.
+        Args:
+            event: the event it is about, which provides columns that are not given.
+            since: for a violation concluded from missing calls, the earliest time of the first of them.
         """
         if since is not None and self.blanks.between(since, ts):
-            detail += UNSURE
+            detail += UNCERTAIN
         if event is not None:
             about = {name: getattr(event, name) for name in _ABOUT} | about
         self.violations.append(tables.VIOLATIONS.row(**self._base(), ts=ts, kind=kind, detail=detail, **about))
 
     def bad_commit(self, event: GroupEvent, kind: str, why: str) -> None:
-        """A violation: a commit that its sender should not have sent."""
-        said = f"offset {event.offset}: {why}; answered {event.error_name or 'nothing'}"
-        self.violation(event.ts, kind, said, event, since=-inf)
+        """Add a violation: an invalid commit."""
+        detail = f"offset {event.offset}: {why}; response: {event.error_name or 'none'}"
+        self.violation(event.ts, kind, detail, event, since=-inf)
 
     def _base(self) -> dict[str, Any]:
         return {

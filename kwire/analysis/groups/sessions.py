@@ -1,4 +1,4 @@
-"""When the members of a classic group were heard of, and when their sessions began anew or ran out."""
+"""Sessions of the members of a classic group: their requests, and when sessions were renewed or expired."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from kwire.errorcodes import ErrorCode
 REBALANCE = ErrorCode.REBALANCE_IN_PROGRESS
 GONE = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID}
 SIGNS = {"join_sent", "join_done", "member_id_given", "sync_sent", "sync_done", "heartbeat", "commit"}
-RENEWING = {"heartbeat", "commit"}  # beside answers to JoinGroup and SyncGroup
+RENEWING = {"heartbeat", "commit"}  # in addition to JoinGroup and SyncGroup responses
 
 
 class Sessions:
-    """What the events of a group, sorted, say of each of its members."""
+    """The sessions of all members, from the sorted events of a group."""
 
     def __init__(self, events: Sequence[GroupEvent]) -> None:
         self.events = events
         self.moments = [event.ts for event in events]
         self.synced = {(event.generation, event.member_id) for event in events if event.event == "sync_sent"}
         self.signs: dict[str, list[int]] = defaultdict(list)
-        self.parked: dict[str, list[tuple[int, int]]] = defaultdict(list)  # from when to when it waited for an answer
-        self.refused: dict[str, list[int]] = defaultdict(list)  # when it was asked to rejoin
-        self.gone: dict[str, list[int]] = defaultdict(list)  # when it was told that it is no member
-        self.shares: dict[str, list[tuple[int, list[str]]]] = defaultdict(list)  # told when, and what
+        self.parked: dict[str, list[tuple[int, int]]] = defaultdict(list)  # periods of pending for a response
+        self.refused: dict[str, list[int]] = defaultdict(list)  # times of REBALANCE_IN_PROGRESS
+        self.gone: dict[str, list[int]] = defaultdict(list)  # times of UNKNOWN_MEMBER_ID and the like
+        self.shares: dict[str, list[tuple[int, list[str]]]] = defaultdict(list)  # time and assignment
         self._renewed: dict[str, list[int]] = defaultdict(list)
-        self._synced_late: dict[str, list[int]] = defaultdict(list)  # renewed, if the broker is older than 4.0
+        self._synced_late: dict[str, list[int]] = defaultdict(list)  # renewals, if the broker is older than 4.0
         self._read()
 
     def _read(self) -> None:
-        waiting: dict[tuple[str | None, int], GroupEvent] = {}
-        planned: dict[int | None, int] = {}  # when the leader made its plan known, by generation
+        pending: dict[tuple[str | None, int], GroupEvent] = {}
+        planned: dict[int | None, int] = {}  # time of the leader's SyncGroup, by generation
         for event in self.events:
             if event.event == "planned":
                 planned.setdefault(event.generation, event.ts)
@@ -44,9 +44,9 @@ class Sessions:
             if member and (event.event in SIGNS or event.error_code == REBALANCE):
                 self.signs[member].append(event.ts)
             if event.event in ("join_sent", "sync_sent"):
-                waiting[event.conn_id, event.number] = event
+                pending[event.conn_id, event.number] = event
             elif event.event in ("join_done", "sync_done", "sync_error", "join_error", "member_id_given"):
-                begin = waiting.pop((event.conn_id, event.number), None)
+                begin = pending.pop((event.conn_id, event.number), None)
                 if begin is not None and member:
                     self.parked[member].append((begin.ts, event.ts))
                     if event.event == "sync_done" and begin.ts > planned.get(event.generation, begin.ts):
@@ -63,28 +63,28 @@ class Sessions:
                 self.gone[member].append(event.ts)
             if event.event == "sync_done" and member and event.partitions is not None:
                 self.shares[member].append((event.ts, event.partitions))
-        for begin in waiting.values():  # never answered: it may have waited to the end
+        for begin in pending.values():  # no response: it may have waited to the end
             if begin.member_id:
                 self.parked[begin.member_id].append((begin.ts, begin.ts))
 
     def between(self, low: int, high: int) -> Sequence[GroupEvent]:
-        """Events after ``low`` and up to ``high``."""
+        """Return events after ``low`` and up to ``high``."""
         return self.events[bisect_right(self.moments, low) : bisect_right(self.moments, high)]
 
     def last_sign(self, member: str, before: int) -> int | None:
-        """When a member was last heard of, at or before a moment."""
+        """Return the time of a member's last request at or before a moment."""
         return _last(self.signs[member], before)
 
     def is_heard(self, member: str, after: int) -> bool:
-        """Whether a member sends a request, or is answered that it is fenced, after a moment."""
+        """True if a member sends a request, or gets a fencing error, after a moment."""
         return any(moments[-1:] > [after] for moments in (self.signs[member], self.gone[member]))
 
     def over(self, person: Membership, high: int) -> int | None:
-        """When the session of a member ran out of whom nothing more is heard up to ``high``.
+        """Return when the session of a member expired from which no further request comes up to ``high``.
 
-        It begins anew with answers to JoinGroup, Heartbeat and accepted commits, and to a SyncGroup that waited for the
-        leader's. One that came later begins it anew for brokers before 4.0 alone: they are told by members that were
-        answered as if nothing had happened when it would have been over otherwise.
+        Sessions are renewed by responses to JoinGroup and Heartbeat, by accepted commits, and by a SyncGroup that
+        waited for the leader's. A later SyncGroup renews it only in brokers before 4.0, which are recognised by members
+        that got a normal response after the session would have expired otherwise.
         """
         member = person.member_id
         if person.session_timeout_ms is None or (last := _last(self._renewed[member], high)) is None:
@@ -97,15 +97,17 @@ class Sessions:
         return longer if goes_on else over
 
     def may_commit(self, event: GroupEvent) -> bool:
-        """Whether the partition is in one of the last two shares of the member: one it gives up may be committed."""
+        """True if the partition is in one of the member's last two assignments: one being revoked may still be
+        committed.
+        """
         shares = self.shares[event.member_id or ""]
-        place = bisect_right(shares, event.ts, key=lambda told: told[0])
+        place = bisect_right(shares, event.ts, key=lambda share: share[0])
         return not place or any(
-            f"{event.topic}-{event.partition}" in told for _, told in shares[max(place - 2, 0) : place]
+            f"{event.topic}-{event.partition}" in partitions for _, partitions in shares[max(place - 2, 0) : place]
         )
 
 
 def _last(moments: Sequence[int], before: int) -> int | None:
-    """The last of them at or before a moment."""
+    """Return the last moment at or before ``before``."""
     place = bisect_right(moments, before)
     return moments[place - 1] if place else None

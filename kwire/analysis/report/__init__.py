@@ -1,1 +1,1 @@
-"""Tables for people: group by group as text, and as one HTML page."""
+"""Reports for people: groups as text, and as one HTML page."""

@@ -1,4 +1,4 @@
-"""Tables as people ask for them: group by group, every rebalance with what it changed."""
+"""Tables rearranged by group, with the changes of each rebalance."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ OF_GROUPS = (
     "errors",
 )
 
-SHORT = 8  # characters of a member id that tell it from others of its client
+SHORT = 8  # characters of a member id that distinguish it from others of its client
 
-# Columns of a row that say nothing inside its group.
+# Columns that are redundant inside a group.
 _KNOWN = {"capture_id", "group_id", "cluster", "protocol"}
 
 
 def moment(ts: int | None) -> str | None:
-    """Microseconds since 1970 as ISO 8601 in UTC."""
+    """Return microseconds since 1970 as ISO 8601 in UTC."""
     if ts is None:
         return None
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ts)).isoformat(timespec="microseconds")
 
 
 def readable(table: str, row: Row, *, without: Iterable[str] = ()) -> dict[str, Any]:
-    """A row with its timestamps as text, without what is known of it anyway."""
+    """Return a row with timestamps as text, without redundant columns."""
     left_out = {*without}
     return {
         column.name: moment(row[column.name]) if column.type == "timestamp" else row[column.name]
@@ -50,7 +50,9 @@ def readable(table: str, row: Row, *, without: Iterable[str] = ()) -> dict[str, 
 
 
 def names(rows: Iterable[Row]) -> dict[str, str]:
-    """What members are called: the client id if no other member has it, with the end of the member id if one has."""
+    """Return display names of members: the client id, with the end of the member id if several members have that
+    client id.
+    """
     clients: dict[str, set[str]] = defaultdict(set)
     for row in rows:
         clients[row["client_id"] or ""].add(row["member_id"])
@@ -62,9 +64,10 @@ def names(rows: Iterable[Row]) -> dict[str, str]:
 
 
 def groups(tables: Tables) -> Iterator[dict[str, Any]]:
-    """Each group as an object that JSON can hold: members, rebalances with shares before and after, commits, errors;
+    """Yield each group as a JSON object: members, rebalances with assignments before and after, commits, errors.
 
-    ``what_if`` only where it was asked for."""
+    ``what_if`` is included only if groups were replayed.
+    """
     for (group_id, cluster), rows in apart(tables).items():
         replayed = {"what_if": _what_if(rows)} if WHAT_IF.name in rows else {}
         yield {"group_id": group_id, "cluster": cluster, **_group(rows), **replayed}
@@ -144,7 +147,7 @@ _ADDED = ("moved", "moved_what_if", "stopped_ms", "stopped_ms_what_if", "avoided
 
 
 def _what_if(rows: Tables) -> dict[str, Any]:
-    """Generations as they were and would have been, and all in one; ``sum`` is null where none could be replayed."""
+    """Return generations as captured and as replayed, and their sum, which is null if none could be replayed."""
     shares: dict[Generation, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for row in rows[WHAT_IF_ASSIGNMENTS.name]:
         share = shares[row["protocol"], row["life"], row["generation"]][row["member_id"]]
@@ -173,7 +176,7 @@ def _what_if(rows: Tables) -> dict[str, Any]:
 
 
 def restarts(rows: Tables) -> Iterator[dict[str, Any]]:
-    """Static members that came back without a rebalance. ``stw_ms``: how long nobody read what they have."""
+    """Yield restarts of static members without a rebalance. ``stw_ms``: how long their partitions were not read."""
     rebalanced = {
         (row["life"], row["to_generation"], row["trigger_member"])
         for row in rows["rebalances"]
@@ -201,15 +204,15 @@ def restarts(rows: Tables) -> Iterator[dict[str, Any]]:
 
 
 def _of(stops: Mapping[str, float | None], members: Iterable[str] | None) -> dict[str, float | None]:
-    """Stops of those who were there: a static member that comes back later is of the same generation, not of this."""
+    """Return the stops of members of the rebalance; static members that return later are not part of it."""
     there = None if members is None else set(members)
     return {member: stop for member, stop in stops.items() if there is None or member in there}
 
 
 def _commits(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Commits by partition: how many, and of which outcome; of those that are the group's the last, and lags.
+    """Return commits by partition: counts by outcome, and of committed offsets the last one and lags.
 
-    An offset in a transaction that was aborted was never the group's, and one of unknown outcome may not be.
+    Offsets of an aborted transaction were never committed, and those of unknown outcome may not have been.
     """
     found: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in rows:

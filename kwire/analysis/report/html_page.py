@@ -1,4 +1,4 @@
-"""Tables as one page with charts, which needs no network: plotly.js is inside (extra ``kwire[report]``)."""
+"""Tables as one HTML page with charts that works offline, with plotly.js inside (extra ``kwire[report]``)."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ NEEDED = (
     "problems",
 )
 
-# What a page can hold and a browser still draw; what is left out is said on the page.
+# Limits that browsers can still draw; the page reports what is left out.
 MOST_GROUPS = 50
 MOST_LANES = 200
 MOST_POINTS = 2000  # of one lag line
 MOST_ROWS = 500  # of one table
 
-COLORS = ("#4c78a8", "#72b7b2", "#54a24b", "#9d755d", "#b279a2", "#8c8c8c")  # of generations, in turn
+COLORS = ("#4c78a8", "#72b7b2", "#54a24b", "#9d755d", "#b279a2", "#8c8c8c")  # of generations, cyclic
 STOPPED = "#e45756"
-BAND, ABOVE = (-0.25, 0.5), (-0.43, 0.16)  # where in a lane a bar begins, and its height: a member may read in its stop
+BAND, ABOVE = (-0.25, 0.5), (-0.43, 0.16)  # offset and height of bars in a lane: a member may read during its stop
 LAYOUT: dict[str, Any] = {"template": "none", "margin": {"l": 160, "r": 20, "t": 40, "b": 40}, "font": {"size": 12}}
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
@@ -52,7 +52,7 @@ def save(path: Path, tables: Tables, title: str) -> None:
 
 
 def page(tables: Tables, title: str) -> str:
-    """The page as HTML."""
+    """Return the page as HTML."""
     from plotly.offline import get_plotlyjs
 
     body = "\n".join(_body(tables, title))
@@ -86,14 +86,14 @@ def _body(tables: Tables, title: str) -> Iterator[str]:
     yield _chart("api-versions", api_versions(tables["api_usage"]))
     yield _clients(tables["clients"])
     yield "<h2>Latency</h2>"
-    yield '<p class="note">Calls by API and time to the answer, waiting that the client asked for included.</p>'
+    yield '<p class="note">Calls by API and latency, including waits that the client requested.</p>'
     yield _chart("latency", latency(tables["latency"]))
     yield _latency_table(tables["latency"])
     yield "<h2>Errors</h2>"
     yield _errors(tables["errors"])
     if tables["problems"]:
-        yield "<h2>Not read</h2>"
-        yield '<p class="note">What numbers above leave out. Damage is marked.</p>'
+        yield "<h2>Not decoded</h2>"
+        yield '<p class="note">Traffic that the numbers above do not include. Damage is marked.</p>'
         yield _problems(tables["problems"])
 
 
@@ -104,13 +104,13 @@ def _group(own: Tables, title: str, number: int) -> Iterator[str]:
     lanes = swim_lanes(own["members"], called, end)
     if lanes["data"]:
         yield (
-            '<p class="note">A lane for each member: bands are generations, from the moment it was told its share; '
-            "red above it is stop-the-world time: what it then got was not read.</p>"
+            '<p class="note">A lane for each member: bands are generations, from the time it received its assignment; '
+            "red above it is stop-the-world time: the partitions it then got were not read.</p>"
         )
         yield _chart(f"lanes-{number}", lanes)
         left_out = len(called) - MOST_LANES
         if left_out > 0:
-            yield f'<p class="note">{left_out} members more are not drawn.</p>'
+            yield f'<p class="note">{left_out} more members are not drawn.</p>'
     yield _rebalances(own["rebalances"], called)
     yield _restarts(own, called)
     lines = lag_lines(own["offset_commits"])
@@ -124,7 +124,9 @@ def _group(own: Tables, title: str, number: int) -> Iterator[str]:
 
 
 def swim_lanes(members: Sequence[Row], called: dict[str, str], end: int) -> Figure:
-    """The generations of each member over time, and its stops. ``end``: the last event of the group, in µs."""
+    """Return a chart of each member's generations and stops over time. ``end``: the group's last event, in
+    microseconds.
+    """
     by_member: dict[str, list[Row]] = defaultdict(list)
     for row in sorted(members, key=lambda row: (row["joined_ts"] or 0, row["generation"])):
         by_member[row["member_id"]].append(row)
@@ -154,7 +156,9 @@ def swim_lanes(members: Sequence[Row], called: dict[str, str], end: int) -> Figu
 
 @dataclass(frozen=True, slots=True)
 class _Bar:
-    """A stretch of a lane, in µs; ``share``: whether it ends with a share, or the lane does."""
+    """A bar in a lane, in microseconds. ``share``: True if it ends with an assignment, False if it ends with the
+    lane.
+    """
 
     lane: str
     begin: int
@@ -164,25 +168,27 @@ class _Bar:
 
     @property
     def text(self) -> list[str]:
-        """What a tooltip shows of it: the generation, when it begins, and for how long."""
-        open_end = "" if self.share else ", and no share yet"
+        """The tooltip: generation, begin and duration."""
+        open_end = "" if self.share else ", no assignment yet"
         return [str(self.generation), _clock(self.begin), f"{_duration(self.until - self.begin)}{open_end}"]
 
 
 def _ends(rows: Sequence[Row], end: int) -> list[int]:
-    """Until when a member has what each of its generations gave it: the next stop or share, or its own end."""
-    found: list[int] = []
+    """Return the end of each generation of a member: its next stop or assignment, or its own end."""
+    ends: list[int] = []
     later: int | None = None
     for row in reversed(rows):
         last: int | None = row["left_ts"]
-        found.append(min(one for one in (later, end if last is None else last) if one is not None))
+        ends.append(min(one for one in (later, end if last is None else last) if one is not None))
         begins = _stops_reading(row)
         later = later if begins is None else begins
-    return found[::-1]
+    return ends[::-1]
 
 
 def _stops_reading(row: Row) -> int | None:
-    """When a member gave up the share before this one; its stop may be longer, for partitions of another."""
+    """Return when a member revoked its previous assignment; its stop may be longer, for partitions of another
+    member.
+    """
     stopped: int | None = row["stopped_ts"]
     resumed: int | None = row["resumed_ts"]
     waited: float | None = row["join_ms"]
@@ -213,7 +219,7 @@ def _color(generation: int) -> str:
 
 
 def lag_lines(commits: Iterable[Row]) -> Figure:
-    """The lag at each commit that is the group's, by partition."""
+    """Return a chart of the lag at each effective commit, by partition."""
     lines: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in commits:
         if row["lag"] is not None and row["outcome"] == COMMITTED:
@@ -236,7 +242,7 @@ def lag_lines(commits: Iterable[Row]) -> Figure:
 
 
 def api_versions(usage: Iterable[Row]) -> Figure:
-    """How often each API was asked in each version."""
+    """Return a chart of requests by API and version."""
     counts: Counter[tuple[str, int]] = Counter()
     removed = set()
     for row in usage:
@@ -259,7 +265,7 @@ def _count_text(counts: Counter[tuple[str, int]], removed: set[tuple[str, int]],
 
 
 def latency(rows: Iterable[Row]) -> Figure:
-    """How many calls of each API took how long."""
+    """Return a chart of calls by API and latency."""
     counts: Counter[tuple[str, int]] = Counter()
     for row in rows:
         for power, count in (row["histogram"] or {}).items():
@@ -462,13 +468,13 @@ def _number(value: float | None) -> float | None:
 
 
 def _clock(ts: int) -> str:
-    """To the millisecond."""
+    """Return a time of day in milliseconds."""
     return (moment(ts) or "")[:23].replace("T", " ")
 
 
 def _table(kind: str, head: Sequence[str], lines: Sequence[tuple[str, list[Cell]]]) -> str:
     rows = [f'<tr class="{style}">{"".join(_cell(cell) for cell in cells)}</tr>' for style, cells in lines[:MOST_ROWS]]
-    more = f'<p class="note">{len(lines) - MOST_ROWS} rows more.</p>' if len(lines) > MOST_ROWS else ""
+    more = f'<p class="note">{len(lines) - MOST_ROWS} more rows.</p>' if len(lines) > MOST_ROWS else ""
     titles = "".join(f"<th>{escape(title)}</th>" for title in head)
     return (
         f'<table class="{kind}"><thead><tr>{titles}</tr></thead><tbody>\n{chr(10).join(rows)}\n</tbody></table>{more}'

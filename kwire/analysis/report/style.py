@@ -1,4 +1,4 @@
-"""The look of generated HTML pages. It imports nothing, so a page without captures needs no extra."""
+"""The style sheet of generated HTML pages. It imports nothing, so pages without captures need no extra."""
 
 from __future__ import annotations
 

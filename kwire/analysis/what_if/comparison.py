@@ -1,6 +1,6 @@
-"""What another assignor would have made of the history of a group: rows of ``what_if`` and ``what_if_assignments``.
+"""The comparison of a group's history with another assignor: rows of ``what_if`` and ``what_if_assignments``.
 
-docs/pipeline.md says what is counted, and what is assumed where the capture cannot know.
+docs/pipeline.md defines the numbers, and the assumptions where the capture has no information.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from kwire.analysis.what_if.replay import Replay, Shares, replay_of
 from kwire.analysis.what_if.rounds import MOST_PARTITIONS, Round, lives_of, rounds_of
 from kwire.assignors import AssignorError, TopicPartition
 
-NOBODY_TOLD = "nobody was told a share"
+NO_SHARE_SEEN = "no member received an assignment"
 
 Owners = dict[TopicPartition, str]
 
 
 def fold(assignor: str, tables: Mapping[str, list[Row]], evidence: Evidence) -> dict[str, list[Row]]:
-    """The rows of the groups of one name by table. ``tables``: as ``history.fold`` gives them. Raises AssignorError."""
-    found: dict[str, list[Row]] = {name: [] for name in ON_REQUEST}
+    """Return the rows of the groups with one id, by table. ``tables``: from ``history.fold``. Raises: AssignorError."""
+    rows_by_table: dict[str, list[Row]] = {name: [] for name in ON_REQUEST}
     for life in lives_of(tables):
         for name, row in _Group(assignor, evidence).rows(rounds_of(life, evidence)):
-            found[name].append(row)
-    return {name: table.sorted(found[name]) for name, table in ON_REQUEST.items()}
+            rows_by_table[name].append(row)
+    return {name: table.sorted(rows_by_table[name]) for name, table in ON_REQUEST.items()}
 
 
 @dataclass(slots=True)
 class _Would:
-    """What the other assignor would have done in one generation; ``stopped`` in µs."""
+    """The result of the other assignor in one generation. ``stopped``: in microseconds."""
 
     shares: Shares
     before: Owners = field(default_factory=dict)
@@ -44,9 +44,11 @@ class _Would:
 
 
 class _Group:
-    """One life of a group.
+    """The replay of one life of a group.
 
-    ``owners``: who would have had each partition last; ``free``: since when those are nobody's that were given up.
+    Attributes:
+        owners: last owner of each partition under the other assignor.
+        free: since when revoked partitions have no owner.
     """
 
     def __init__(self, assignor: str, evidence: Evidence) -> None:
@@ -60,7 +62,7 @@ class _Group:
         self.pending = False
 
     def rows(self, rounds: Sequence[Round]) -> Iterator[tuple[str, Row]]:
-        """A row of each generation with members, and those of its shares."""
+        """Yield a row for each generation with members, and the rows of its assignment."""
         for number, one in enumerate(rounds):
             if not one.members:
                 self._forget()
@@ -79,11 +81,11 @@ class _Group:
             self._come_back(one)
 
     def _forget(self) -> None:
-        """The group is empty."""
+        """Reset the state, because the group is empty."""
         self.replay, self.shares, self.owners, self.free, self.instances, self.pending = None, {}, {}, {}, {}, False
 
     def _replay(self, one: Round) -> Replay:
-        """The replay; where the generation before was not seen it begins with what members have in this one."""
+        """Replay one generation; if the one before was not captured, start with the current assignment."""
         if self.replay is None:
             self.replay = replay_of(self.assignor, one.row["protocol"], self.evidence.topic_id)
             if one.row["from_generation"] is None:
@@ -94,12 +96,12 @@ class _Group:
     def _why_not(one: Round) -> str | None:
         unknown = sum(member not in one.subscriptions for member in one.members)
         if unknown:
-            return f"what it subscribes to was not seen, of {unknown} of {len(one.members)} members"
+            return f"the subscriptions of {unknown} of {len(one.members)} members were not captured"
         if one.too_large is not None:
             return f"{one.too_large} would have more than {MOST_PARTITIONS} partitions"
         if any(one.shares.values()) and not one.topics:
-            return "how many partitions its topics have was not seen"
-        return None if one.told else NOBODY_TOLD
+            return "the partition counts of its topics were not captured"
+        return None if one.informed else NO_SHARE_SEEN
 
     def _would(self, one: Round, following: Round | None) -> _Would:
         replay = self._replay(one)
@@ -114,12 +116,14 @@ class _Group:
 
     @staticmethod
     def _has_time(one: Round, following: Round | None) -> bool:
-        """Whether a follow-up that the capture has not would have been there before the next generation."""
+        """True if a follow-up rebalance that the capture does not have would have finished before the next
+        generation.
+        """
         return following is None or following.started >= one.ended
 
     def _assign(self, replay: Replay, one: Round, would: _Would, *, extra: bool) -> None:
         wanted = {member: one.subscriptions[member] for member in one.members}
-        self.shares, self.pending = replay.assign(wanted, one.topics, one.generation, one.told)
+        self.shares, self.pending = replay.assign(wanted, one.topics, one.generation, one.informed)
         would.shares = self.shares
         would.rebalances += 1
         owners = {partition: member for member, share in self.shares.items() for partition in share}
@@ -138,10 +142,10 @@ class _Group:
         self.owners |= owners
 
     def _stop(self, kind: str, one: Round, partition: TopicPartition, before: str, after: str, *, extra: bool) -> int:
-        """How long the partition would have been nobody's, in µs."""
+        """Return how long the partition would have had no owner, in microseconds."""
         if kind == EAGER or (before != after and one.gave_up_by_itself(before, partition)):
             return _stood_still(one, before, after)
-        if before == after or after not in one.told:
+        if before == after or after not in one.informed:
             return 0
         if extra:
             return one.ended - one.started
@@ -155,12 +159,12 @@ class _Group:
         return max(end - one.gone.get(before, one.started), 0) if before not in one.present else end - one.started
 
     def _same_instance(self, one: Round) -> None:
-        """Partitions of a static member that has a new id since then stand under it."""
+        """Move partitions of a static member to its new member id."""
         self._rename({old: new for i, new in one.instances.items() if (old := self.instances.get(i, new)) != new})
         self.instances |= one.instances
 
     def _come_back(self, one: Round) -> None:
-        """Static members that came back after the rebalance: they were told what they had."""
+        """Move partitions of static members that returned after the rebalance: they got their previous assignment."""
         for new in one.late:
             instance = one.people[new]["instance_id"]
             old = self.instances.get(instance)
@@ -177,7 +181,7 @@ class _Group:
     # --- rows ---
 
     def _row(self, one: Round, would: _Would | None, note: str | None) -> Row:
-        stopped = None if not one.told else _stopped(one)
+        stopped = None if not one.informed else _stopped(one)
         kind = None if self.replay is None else self.replay.kind
         row = WHAT_IF.row(
             **self._about(one),
@@ -189,7 +193,7 @@ class _Group:
             partitions=one.partitions(),
             sized_by=one.sized_by,
             moved=one.row["partitions_moved"],
-            imbalance=_imbalance(one.members, one.shares) if one.told else None,
+            imbalance=_imbalance(one.members, one.shares) if one.informed else None,
             stopped_ms=None if stopped is None else stopped / MS,
             note=note,
         )
@@ -225,26 +229,27 @@ class _Group:
 
 
 def _stopped(one: Round) -> int:
-    """µs for which partitions had no owner, added up."""
-    found = 0
+    """Return the total time that partitions had no owner, in microseconds."""
+    total = 0
     for member, share in one.shares.items():
         for partition in share:
             before = one.owners_before.get(partition)
             if before is None:
                 continue
             if one.row["stw_kind"] == EAGER or (before != member and one.gave_up_by_itself(before, partition)):
-                found += _stood_still(one, before, member)
+                total += _stood_still(one, before, member)
             elif before != member:
-                found += one.measured.get((one.generation, partition), 0)
-    return found
+                total += one.measured.get((one.generation, partition), 0)
+    return total
 
 
 def _stood_still(one: Round, before: str, after: str) -> int:
-    """µs for which a partition is nobody's that is given up before its owner rejoins: until the new one was told.
+    """Return how long a partition had no owner after it was revoked before its owner rejoined, in microseconds.
 
-    They begin when the owner before asked to rejoin, or was gone. In KIP-848 groups nobody asks: all stop together.
+    The time begins when the previous owner requested to rejoin, or was gone. In KIP-848 groups members do not request
+    it: all stop together.
     """
-    if after not in one.told:
+    if after not in one.informed:
         return 0
     classic = one.row["protocol"] == CLASSIC
     begin = one.asked.get(before, one.started) if classic else one.started

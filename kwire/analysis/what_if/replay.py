@@ -1,6 +1,6 @@
-"""An assignor over the history of a group: each member keeps its own, and remembers what that gave it.
+"""The replay of an assignor over the history of a group; each member keeps its assignor instance and its assignment.
 
-Nothing here knows of captures: what comes is who is there and what they want, what goes out is who would have what.
+This module does not depend on captures: its input is members and subscriptions, its output assignments.
 """
 
 from __future__ import annotations
@@ -25,44 +25,51 @@ from kwire.assignors import (
     Topics,
 )
 
-Shares = dict[str, list[TopicPartition]]  # by member id; every member is in it
+Shares = dict[str, list[TopicPartition]]  # partitions by member id, with every member
 
-BY_BROKER = "consumer"  # how groups rebalance whose broker assigns
+BY_BROKER = "consumer"  # rebalance kind of groups with a server-side assignor
 NAMES = tuple(dict.fromkeys([*CLIENT, *SERVER]))
-"""Every assignor that can be asked for."""
+"""All assignors that can be replayed."""
 
 
 class Replay(ABC):
-    """One group. ``kind``: how it rebalances: eager, cooperative or consumer."""
+    """The replay of one group. ``kind``: eager, cooperative or consumer (server-side)."""
 
     kind: str
 
     @abstractmethod
     def assign(
-        self, members: Mapping[str, Subscription], topics: Topics, generation: int, told: Collection[str]
+        self, members: Mapping[str, Subscription], topics: Topics, generation: int, informed: Collection[str]
     ) -> tuple[Shares, bool]:
-        """What each gets, and whether there is more to give in a follow-up.
+        """Return the assignment, and whether a follow-up rebalance is needed.
 
-        ``members``: in their order; ``told``: those that hear of it; ``topics``: those that members subscribe to.
+        Args:
+            members: in assignment order.
+            topics: topics that members subscribe to.
+            informed: members that received their assignment.
+
         Raises: AssignorError.
         """
 
     @abstractmethod
     def owns(self, shares: Mapping[str, Sequence[TopicPartition]], generation: int) -> None:
-        """Begin with these shares."""
+        """Set the current assignment."""
 
     @abstractmethod
     def rename(self, old: str, new: str) -> None:
-        """A static member is back under another id, with what it had."""
+        """Move the assignment of a static member to its new member id."""
 
 
 def replay_of(name: str, protocol: str, topic_id: Callable[[str], UUID | None]) -> Replay:
-    """A replay through the assignor of this name; of two with one name, the one that is of groups of ``protocol``.
+    """Return a replay of the assignor with this name; if two have the name, of the one for groups of ``protocol``.
 
-    ``topic_id``: of a topic, if it is known. Raises AssignorError, which lists those that there are.
+    Args:
+        topic_id: returns the id of a topic, or None.
+
+    Raises: AssignorError for an unknown name.
     """
     if name not in NAMES:
-        raise AssignorError(f"there is no assignor {name!r}, only {', '.join(NAMES)}")
+        raise AssignorError(f"unknown assignor {name!r}: use one of {', '.join(NAMES)}")
     if name in SERVER and (name not in CLIENT or protocol == BY_BROKER):
         return _OfBroker(name, topic_id)
     return _OfMembers(name)
@@ -72,27 +79,29 @@ class _OfMembers(Replay):
     def __init__(self, name: str) -> None:
         self._name = name
         self._assignors: dict[str, Assignor] = {}
-        self._held: dict[str, tuple[int, list[TopicPartition]]] = {}  # generation and share that a member knows of
+        self._held: dict[str, tuple[int, list[TopicPartition]]] = {}  # generation and assignment that a member received
         self.kind = assignors.common_protocol([assignors.assignor(name)])
 
     def assign(
-        self, members: Mapping[str, Subscription], topics: Topics, generation: int, told: Collection[str]
+        self, members: Mapping[str, Subscription], topics: Topics, generation: int, informed: Collection[str]
     ) -> tuple[Shares, bool]:
-        said = {member: self._said(member, wanted) for member, wanted in members.items()}
+        subscriptions = {member: self._joining(member, subscription) for member, subscription in members.items()}
         leader = assignors.assignor(self._name)
-        found = leader.assign(topics, said)
-        assignors.check(found, topics, said, self.kind)
-        shares = {member: list(found[member].partitions) for member in members}
-        self.owns({member: share for member, share in shares.items() if member in told}, generation)
+        assignments = leader.assign(topics, subscriptions)
+        assignors.check(assignments, topics, subscriptions, self.kind)
+        shares = {member: list(assignments[member].partitions) for member in members}
+        self.owns({member: share for member, share in shares.items() if member in informed}, generation)
         withheld = sum(map(len, topics.values())) - sum(map(len, shares.values()))
         return shares, self.kind == COOPERATIVE and withheld > 0
 
-    def _said(self, member: str, wanted: Subscription) -> Subscription:
-        """What the member joins with; of what it has, members that give up everything say nothing."""
+    def _joining(self, member: str, subscription: Subscription) -> Subscription:
+        """Return the subscription that the member joins with; members of eager groups report no owned partitions."""
         generation, held = self._held.get(member, (-1, []))
-        owned = sorted(partition for partition in held if partition[0] in wanted.topics)
-        data = self._of(member).user_data(wanted.topics)
-        return replace(wanted, user_data=data, owned=owned if self.kind == COOPERATIVE else (), generation=generation)
+        owned = sorted(partition for partition in held if partition[0] in subscription.topics)
+        data = self._of(member).user_data(subscription.topics)
+        return replace(
+            subscription, user_data=data, owned=owned if self.kind == COOPERATIVE else (), generation=generation
+        )
 
     def _of(self, member: str) -> Assignor:
         if member not in self._assignors:
@@ -124,20 +133,20 @@ class _OfBroker(Replay):
         members: Mapping[str, Subscription],
         topics: Topics,
         generation: int,  # noqa: ARG002
-        told: Collection[str],  # noqa: ARG002
+        informed: Collection[str],  # noqa: ARG002
     ) -> tuple[Shares, bool]:
         counts = {self._id(topic): len(partitions) for topic, partitions in topics.items()}
-        said = {
+        subscriptions = {
             member: MemberSubscription(
-                [self._id(topic) for topic in wanted.topics if topic in topics],
+                [self._id(topic) for topic in subscription.topics if topic in topics],
                 self._target.get(member, {}),
-                wanted.instance_id,
-                wanted.rack_id,
+                subscription.instance_id,
+                subscription.rack_id,
             )
-            for member, wanted in members.items()
+            for member, subscription in members.items()
         }
-        alike = len({frozenset(wanted.topics) for wanted in members.values()}) <= 1
-        self._target = assignors.assign(self._name, said, counts, alike=alike)
+        homogeneous = len({frozenset(subscription.topics) for subscription in members.values()}) <= 1
+        self._target = assignors.assign(self._name, subscriptions, counts, homogeneous=homogeneous)
         return {
             member: [(self._names[topic], number) for topic, numbers in share.items() for number in numbers]
             for member, share in self._target.items()
@@ -153,6 +162,6 @@ class _OfBroker(Replay):
         self._target[new] = self._target.pop(old, {})
 
     def _id(self, topic: str) -> UUID:
-        found = self._known(topic) or uuid5(NAMESPACE_URL, topic)
-        self._names[found] = topic
-        return found
+        topic_id = self._known(topic) or uuid5(NAMESPACE_URL, topic)
+        self._names[topic_id] = topic
+        return topic_id

@@ -1,6 +1,6 @@
-"""The generations of one life of a group as a replay needs them: who was there, what they wanted, what they got, when.
+"""The generations in one life of a group as a replay needs them: members, subscriptions, assignments and times.
 
-All is taken from the rows of the group's own tables, and from ``Evidence``.
+Everything comes from the rows of the group's tables, and from ``Evidence``.
 """
 
 from __future__ import annotations
@@ -18,23 +18,29 @@ from kwire.analysis.what_if.evidence import Evidence
 from kwire.assignors import Partition, Subscription, TopicPartition
 from kwire.java import map_order
 
-Shares = dict[str, list[TopicPartition]]  # by member id
-Measured = Mapping[tuple[int, TopicPartition], int]  # by generation: µs without an owner
+Shares = dict[str, list[TopicPartition]]  # partitions by member id
+Measured = Mapping[tuple[int, TopicPartition], int]  # µs without an owner, by generation and partition
 
-MOST_PARTITIONS = 200_000  # of a topic, as far as assignments tell: any member may claim to have number 2147483647
+MOST_PARTITIONS = 200_000  # of a topic, by assignments: a member may claim to have number 2147483647
 
 _TOLD = {"sync_done", "assigned"}
 
 
 @dataclass(slots=True)
 class Round:
-    """A generation. ``row``: of ``rebalances``; ``members``: in the order in which the leader, or the broker, has them,
-    and as the set ``present``; ``late``: static members that came back in it, in this order; ``people``: rows of all;
-    ``too_large``: a topic of more than MOST_PARTITIONS.
+    """A generation.
 
-    ``told``: members that know their share, empty if nobody does. ``asked`` and ``resumed``: when a member first asked
-    to rejoin, and when it was told, in µs; ``gone``: since when nobody reads what a former member had; ``measured``:
-    how long partitions that moved by themselves were nobody's.
+    Attributes:
+        row: its row of ``rebalances``.
+        members: in the order of the leader or the broker; ``present`` is the same as a set.
+        late: static members that returned during it, in order.
+        people: rows of ``members``.
+        too_large: a topic with more than MOST_PARTITIONS partitions.
+        informed: members that received their assignment; empty if none did.
+        asked: when a member first requested to rejoin, in microseconds.
+        resumed: when a member received its assignment, in microseconds.
+        gone: since when a former member does not read, in microseconds.
+        measured: how long partitions that moved outside a rebalance had no owner.
     """
 
     row: Row
@@ -46,7 +52,7 @@ class Round:
     sized_by: str | None = None
     shares: Shares = field(default_factory=dict)
     owners_before: dict[TopicPartition, str] = field(default_factory=dict)
-    told: set[str] = field(default_factory=set)
+    informed: set[str] = field(default_factory=set)
     asked: dict[str, int] = field(default_factory=dict)
     resumed: dict[str, int] = field(default_factory=dict)
     gone: Mapping[str, int] = field(default_factory=dict)
@@ -58,8 +64,8 @@ class Round:
     @property
     def generation(self) -> int:
         """Its number."""
-        found: int = self.row["to_generation"]
-        return found
+        number: int = self.row["to_generation"]
+        return number
 
     @property
     def instances(self) -> dict[str, str]:
@@ -68,30 +74,30 @@ class Round:
 
     @property
     def identities(self) -> list[str]:
-        """The members, static ones by their instance."""
+        """The members, with static ones replaced by their instance id."""
         return sorted(self.people[member]["instance_id"] or member for member in self.members)
 
     @property
     def started(self) -> int:
-        found: int = self.row["started_ts"]
-        return found
+        moment: int = self.row["started_ts"]
+        return moment
 
     @property
     def ended(self) -> int:
-        found: int | None = self.row["ended_ts"]
-        return self.started if found is None else found
+        moment: int | None = self.row["ended_ts"]
+        return self.started if moment is None else moment
 
     def gave_up_by_itself(self, member: str, partition: TopicPartition) -> bool:
-        """Whether a member of a classic group asked to rejoin without subscribing to it any more."""
+        """True if a member of a classic group rejoined without subscribing to the partition's topic any more."""
         wanted = self.subscriptions.get(member) if self.row["protocol"] == CLASSIC else None
         return wanted is not None and partition[0] not in wanted.topics
 
     def partitions(self) -> int:
-        """How many there are to share out."""
+        """Number of partitions to assign."""
         return sum(map(len, self.topics.values()))
 
     def same_group(self, before: Round) -> bool:
-        """Whether the same members want the same as in the generation before."""
+        """True if the same members have the same subscriptions and sizes as in the generation before."""
         wanted = [
             {one.people[m]["instance_id"] or m: set(s.topics) for m, s in one.subscriptions.items()}
             for one in (self, before)
@@ -101,28 +107,30 @@ class Round:
 
 
 def lives_of(tables: Mapping[str, list[Row]]) -> Iterator[dict[str, list[Row]]]:
-    """The rows of each group of one name, each of its lives and protocols that can be replayed, by table."""
-    found: dict[tuple[str | None, int, str], dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    """Yield the tables of each group, life and protocol that can be replayed."""
+    lives: dict[tuple[str | None, int, str], dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for name in ("rebalances", "members", "assignments", "group_events"):
         for row in tables[name]:
             if row["protocol"] in (CLASSIC, CONSUMER):
-                found[row["cluster"], row["life"], row["protocol"]][name].append(row)
-    for key in sorted(found, key=lambda key: (key[0] or "", *key[1:])):
-        yield found[key]
+                lives[row["cluster"], row["life"], row["protocol"]][name].append(row)
+    for key in sorted(lives, key=lambda key: (key[0] or "", *key[1:])):
+        yield lives[key]
 
 
 def rounds_of(tables: Mapping[str, list[Row]], evidence: Evidence) -> list[Round]:
-    """The generations, in order. Without members: the group became empty. ``tables``: as ``lives_of`` gives them."""
+    """Return the generations, in order; one without members means that the group became empty. ``tables``: from
+    ``lives_of``.
+    """
     life = _Life(tables, evidence)
-    found: list[Round] = []
+    rounds: list[Round] = []
     for row in tables["rebalances"]:
         if row["to_generation"] is None or row["members_after"] is None:
             continue
-        made = life.round(row)
-        if found and row["trigger"] == REVOCATION and row["protocol"] == CLASSIC:
-            made.follow_up = made.same_group(found[-1])
-        found.append(made)
-    return found
+        one_round = life.round(row)
+        if rounds and row["trigger"] == REVOCATION and row["protocol"] == CLASSIC:
+            one_round.follow_up = one_round.same_group(rounds[-1])
+        rounds.append(one_round)
+    return rounds
 
 
 class _Life:
@@ -138,72 +146,72 @@ class _Life:
         self.planned = {row["generation"]: row["ts"] for row in reversed(self.events) if row["event"] == "planned"}
         self.to_come = list(reversed(list(_wanted(self.events))))
         self.wanted: dict[str, list[str]] = {}
-        self.most = 0  # members at one time
-        self.seen: dict[str, int] = {}  # topics, and how many partitions of each were assigned so far
+        self.most = 0  # largest number of members so far
+        self.seen: dict[str, int] = {}  # partitions of each topic assigned so far
         self.gone = self._gone(tables["members"])
         self.measured = self._measured()
 
     def round(self, row: Row) -> Round:
         generation, present = row["to_generation"], set(row["members_after"])
         people = self.people[generation]
-        made = Round(row, sorted(present), present, people, gone=self.gone, measured=self.measured)
+        one_round = Round(row, sorted(present), present, people, gone=self.gone, measured=self.measured)
         for share in self.assignments[generation]:
             partition = share["topic"], share["partition"]
             self.seen[partition[0]] = max(self.seen.get(partition[0], 0), partition[1] + 1)
             if share["member_id"] in present:
-                made.shares.setdefault(share["member_id"], []).append(partition)
+                one_round.shares.setdefault(share["member_id"], []).append(partition)
                 if share["from_prev_owner"] is not None:
-                    made.owners_before[partition] = share["from_prev_owner"]
-        self._times(made)
+                    one_round.owners_before[partition] = share["from_prev_owner"]
+        self._times(one_round)
         if row["protocol"] == CLASSIC:
-            self._of_leader(made)
+            self._of_leader(one_round)
         else:
-            self._of_broker(made)
-        self._size(made)
+            self._of_broker(one_round)
+        self._size(one_round)
         late = [one for member, one in people.items() if member not in present and one["instance_id"]]
         late.sort(key=lambda one: (one["joined_ts"] or 0, one["member_id"]))
-        made.late = [one["member_id"] for one in late]
-        return made
+        one_round.late = [one["member_id"] for one in late]
+        return one_round
 
-    def _times(self, made: Round) -> None:
-        for member in made.members:
-            person = made.people[member]
+    def _times(self, one_round: Round) -> None:
+        for member in one_round.members:
+            person = one_round.people[member]
             if person["resumed_ts"] is not None:
-                made.resumed[member] = person["resumed_ts"]
+                one_round.resumed[member] = person["resumed_ts"]
                 if person["join_ms"] is not None:
-                    made.asked[member] = person["resumed_ts"] - round(person["join_ms"] * MS)
-        unseen = {member for member in made.members if made.people[member]["joined_ts"] is None}
-        if made.row["protocol"] != CLASSIC:
-            made.told = set(made.members)
-        elif made.resumed:
-            made.told = unseen | made.resumed.keys()
+                    one_round.asked[member] = person["resumed_ts"] - round(person["join_ms"] * MS)
+        unseen = {member for member in one_round.members if one_round.people[member]["joined_ts"] is None}
+        if one_round.row["protocol"] != CLASSIC:
+            one_round.informed = set(one_round.members)
+        elif one_round.resumed:
+            one_round.informed = unseen | one_round.resumed.keys()
 
-    def _of_leader(self, made: Round) -> None:
-        """Members in the order of its list."""
+    def _of_leader(self, one_round: Round) -> None:
+        """Order the members as in the leader's list."""
         places: dict[str, int] = {}
-        group, last = made.row["group_id"], max(made.ended, made.row["joined_ts"])
-        for member in made.members:
-            found = self.evidence.subscription(group, member, made.generation, last)
-            if found is not None:
-                places[member], made.subscriptions[member] = found
-        listed = len(made.members)
-        made.members.sort(key=lambda member: (listed if (place := places.get(member, -1)) < 0 else place, member))
+        group, last = one_round.row["group_id"], max(one_round.ended, one_round.row["joined_ts"])
+        for member in one_round.members:
+            stated = self.evidence.subscription(group, member, one_round.generation, last)
+            if stated is not None:
+                places[member], one_round.subscriptions[member] = stated
+        listed = len(one_round.members)
+        one_round.members.sort(key=lambda member: (listed if (place := places.get(member, -1)) < 0 else place, member))
 
-    def _of_broker(self, made: Round) -> None:
-        """Members in the order of its HashMap; what they want is in their heartbeats."""
-        self.most = max(self.most, len(made.members))
-        joined = sorted(made.members, key=lambda member: (made.people[member]["joined_ts"] or 0, member))
-        made.members = map_order(joined, self.most)
-        while self.to_come and self.to_come[-1][0] <= made.row["joined_ts"]:
+    def _of_broker(self, one_round: Round) -> None:
+        """Order the members as in the broker's HashMap; their subscriptions are in their heartbeats."""
+        self.most = max(self.most, len(one_round.members))
+        joined = sorted(one_round.members, key=lambda member: (one_round.people[member]["joined_ts"] or 0, member))
+        one_round.members = map_order(joined, self.most)
+        while self.to_come and self.to_come[-1][0] <= one_round.row["joined_ts"]:
             _, member, topics = self.to_come.pop()
             self.wanted[member] = topics
-        for member in made.members:
+        for member in one_round.members:
             if (wanted := self.wanted.get(member)) is not None:
-                instance = made.people[member]["instance_id"]
-                made.subscriptions[member] = Subscription(list(self._resolved(wanted)), instance_id=instance)
+                instance = one_round.people[member]["instance_id"]
+                one_round.subscriptions[member] = Subscription(list(self._resolved(wanted)), instance_id=instance)
 
     def _resolved(self, topics: Iterable[str]) -> Iterator[str]:
-        """Names; those of an expression are what it fits of what was assigned so far."""
+        """Return topic names; for a regular expression, the matching topics assigned so far."""
         for topic in topics:
             if not (topic.startswith("/") and topic.endswith("/")):
                 yield topic
@@ -214,41 +222,43 @@ class _Life:
                 continue
             yield from (name for name in self.seen if fits(name))
 
-    def _size(self, made: Round) -> None:
-        """Partitions of the topics, as told when the shares were made, or as assigned until then."""
-        row, by = made.row, set()
-        first = made.people.get(row["leader"] or "")
+    def _size(self, one_round: Round) -> None:
+        """Set the partitions of the topics: from metadata at the time of the assignment, or from assignments up to
+        then.
+        """
+        row, by = one_round.row, set()
+        first = one_round.people.get(row["leader"] or "")
         leader = None if first is None else (first["client_id"], first["host"])
-        moment: int = self.planned.get(made.generation) or row["joined_ts"]
-        for topic in sorted({topic for wanted in made.subscriptions.values() for topic in wanted.topics}):
-            told = self.evidence.partitions(row["cluster"], topic, moment, leader)
-            if told:
+        moment: int = self.planned.get(one_round.generation) or row["joined_ts"]
+        for topic in sorted({topic for wanted in one_round.subscriptions.values() for topic in wanted.topics}):
+            informed = self.evidence.partitions(row["cluster"], topic, moment, leader)
+            if informed:
                 by.add("metadata")
-            if (more := self.seen.get(topic, 0) - len(told)) > MOST_PARTITIONS:
-                made.too_large = topic
+            if (more := self.seen.get(topic, 0) - len(informed)) > MOST_PARTITIONS:
+                one_round.too_large = topic
             elif more > 0:
-                told = [*told, *[Partition()] * more]
+                informed = [*informed, *[Partition()] * more]
                 by.add("assignments")
-            if told:
-                made.topics[topic] = told
-        made.sized_by = "both" if len(by) > 1 else next(iter(by), None)
+            if informed:
+                one_round.topics[topic] = informed
+        one_round.sized_by = "both" if len(by) > 1 else next(iter(by), None)
 
     def _gone(self, people: Iterable[Row]) -> dict[str, int]:
-        """When members were gone for what they had: when they left, or were last heard of if they fell silent."""
+        """Return when former members stopped reading: when they left, or for silent ones their last request."""
         signs: dict[str, list[int]] = defaultdict(list)
         for event in self.events:
             if not event["inferred"]:
                 signs[event["member_id"]].append(event["ts"])
-        found: dict[str, int] = {}
+        gone: dict[str, int] = {}
         for person in people:
             member, left = person["member_id"], person["left_ts"]
             if left is not None and person["left_how"] != "suspended":
                 earlier = [ts for ts in signs[member] if ts <= left] if person["left_how"] == "silent" else []
-                found[member] = max(earlier, default=left)
-        return found
+                gone[member] = max(earlier, default=left)
+        return gone
 
     def _measured(self) -> Measured:
-        """How long partitions were nobody's: from where one member was told to give them up, or was gone."""
+        """Return how long partitions had no owner: since a member was told to revoke them, or was gone."""
         line: list[tuple[int, int, str, Any]] = [(ts, 0, member, None) for member, ts in self.gone.items()]
         line += (
             (event["ts"], 1, event["member_id"], event)
@@ -257,27 +267,27 @@ class _Life:
         )
         shares: dict[str, set[str]] = defaultdict(set)
         free: dict[str, int] = {}
-        found: dict[tuple[int, TopicPartition], int] = {}
+        measured: dict[tuple[int, TopicPartition], int] = {}
         for ts, _, member, event in sorted(line, key=lambda one: one[:3]):
             share = set() if event is None else set(event["partitions"])
             for partition in shares[member] - share:
                 free.setdefault(partition, ts)
             for partition in share - shares[member]:
                 if (since := free.pop(partition, None)) is not None and event is not None:
-                    found.setdefault((event["generation"], split_partition(partition)), ts - since)
+                    measured.setdefault((event["generation"], split_partition(partition)), ts - since)
             shares[member] = share
-        return found
+        return measured
 
 
 def _wanted(events: Iterable[Row]) -> Iterator[tuple[int, str, list[str]]]:
-    """When which member of a KIP-848 group said what it subscribes to."""
-    given: dict[tuple[Any, ...], str] = {}
+    """Return times and subscriptions of members of a KIP-848 group."""
+    assigned_ids: dict[tuple[Any, ...], str] = {}
     found = [event for event in events if event["protocol"] == CONSUMER]
     for event in found:
         if event["event"] == "join_done":
-            given[event["conn_id"], event["number"]] = event["member_id"]
+            assigned_ids[event["conn_id"], event["number"]] = event["member_id"]
     for event in found:
         if event["event"] in ("join_sent", "subscribed") and event["topics"] is not None:
-            member = event["member_id"] or given.get((event["conn_id"], event["number"]))
+            member = event["member_id"] or assigned_ids.get((event["conn_id"], event["number"]))
             if member:
                 yield event["ts"], member, event["topics"]

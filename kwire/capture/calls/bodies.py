@@ -1,4 +1,4 @@
-"""Bodies of requests and responses: which are decoded, which are kept as bytes, and what is hidden in them."""
+"""Decoding of request and response bodies: which are decoded, kept as bytes, or redacted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kwire.errors import DecodeError
 from kwire.messages import APIS
 from kwire.redact import redact
 
-# APIs whose frames may hold what redact hides.
+# APIs whose frames may contain secrets.
 SECRET_APIS = (
     ApiKey.SASL_AUTHENTICATE,
     ApiKey.CREATE_DELEGATION_TOKEN,
@@ -22,11 +22,12 @@ SECRET_APIS = (
 
 
 class BodyReader:
-    """Bodies of one connection. Frames have their prefix of four bytes.
+    """The body decoder of one connection. Frames have their prefix of four bytes.
 
-    wanted: keys of the APIs whose bodies are decoded; None for all.
-    raw: keep every frame as bytes as well.
-    redacted: hide secrets.
+    Attributes:
+        wanted: API keys whose bodies are decoded; None for all.
+        raw: keep every frame as bytes too.
+        redacted: redact secrets.
     """
 
     __slots__ = ("connection", "raw", "redacted", "wanted")
@@ -35,11 +36,11 @@ class BodyReader:
         self.connection, self.wanted, self.raw, self.redacted = connection, wanted, raw, redacted
 
     def kept(self, frame: bytes, key: int | None) -> bytes | None:
-        """Return a frame as it is kept undecoded: without its prefix, and None if it may hold secrets."""
+        """Return a frame as bytes without its prefix; None if it may contain secrets."""
         return None if self.redacted and key in SECRET_APIS else frame[4:]
 
     def read_request(self, call: Call, form: Form | None, frame: bytes, at: int) -> None:
-        """Set the request of a call; its body begins ``at``. ``form``: None for a version that is not known."""
+        """Set the request of a call from the body that begins at ``at``. ``form``: None for an unknown version."""
         if form is None:
             call.reason, call.request_raw = UNKNOWN_VERSION, self.kept(frame, call.api_key)
         elif self.wanted is None or call.api_key in self.wanted:

@@ -1,8 +1,8 @@
-"""One connection: segments in the order of their times to calls, a request and its response each.
+"""One connection: segments in order of time to calls.
 
-A Conversation takes whatever comes next and never waits for more than is bounded; it can be pickled between two
-segments. The same segments give the same calls, however they are handed over. It does no reading: of a payload it is
-given where it begins, and something to slice.
+A Conversation processes one segment at a time, buffers a bounded amount, and can be pickled between two segments. The
+same segments give the same calls, however they are passed in. It does not read files: of a payload it gets the
+position, and an object to slice.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ NOT_PLAIN = ACK | FIN | RST | SYN
 
 
 class Sliced(Protocol):
-    """Bytes, or a file mapped into memory."""
+    """The interface of bytes, or of a file mapped into memory."""
 
     def __getitem__(self, part: slice, /) -> bytes: ...
 
 
 class Row(NamedTuple):
-    """A segment, as ``Conversation.segment`` takes it; names as in ``packets.Segments``."""
+    """A segment for ``Conversation.segment``; fields as in ``packets.Segments``."""
 
     upward: bool
     time_us: int
@@ -42,13 +42,17 @@ class Row(NamedTuple):
     flags: int
 
 
-Parts = tuple[bool, int, int, int, int, int, int, int, int]  # of a Row
+Parts = tuple[bool, int, int, int, int, int, int, int, int]  # the values of a Row
 
 
 class Conversation:
-    """Calls of one connection. ``bodies``: API keys whose bodies are decoded, None for all. ``raw``: keep all frames.
+    """The calls of one connection.
 
-    ``redacted``: secrets are replaced. ``broker``: True if the first end of the key is it; None if it is not known.
+    Args:
+        bodies: API keys whose bodies are decoded; None for all.
+        raw: keep all frames as bytes.
+        redacted: redact secrets.
+        broker: True if the first endpoint of the key is the broker; None if unknown.
     """
 
     __slots__ = (
@@ -94,7 +98,9 @@ class Conversation:
         self._streams = {True: Stream(), False: Stream()}
         self._exchange = Exchange(self.connection, bodies, raw, redacted)
         self._framers = self._exchange.framers
-        self._early: list[tuple[Row, bytes, str]] | None = []  # before the SYN of their side; None: it will not come
+        self._early: (
+            list[tuple[Row, bytes, str]] | None
+        ) = []  # segments before the SYN of their side; None once it is not expected any more
         self._undecided: list[tuple[Row, bytes, str]] = []
         self._seen_bytes = 0
 
@@ -110,7 +116,7 @@ class Conversation:
         raw: bool = False,
         redacted: bool = True,
     ) -> Conversation:
-        """One whose frames come out of a frame log; they go to ``frame``."""
+        """Return a Conversation for the frames of a frame log; pass them to ``frame``."""
         self = cls.__new__(cls)
         self._begin(f"{name} {client} {broker}", time_us, 0, bodies, raw, redacted)
         self.key, self._ports = (0, 0, 0, 0, 0, 0), ()
@@ -121,18 +127,18 @@ class Conversation:
         return self
 
     def frame(self, to_broker: bool, frame: bytes, time_us: int, file: str, position: int) -> None:
-        """The next frame, out of a frame log."""
+        """Process the next frame of a frame log."""
         self._exchange.frame(to_broker, frame, time_us, file, position)
 
     @property
     def held(self) -> int:
-        """Bytes that are kept of what has come in."""
-        waiting = sum(stream.held_bytes for stream in self._streams.values())
+        """Number of buffered bytes."""
+        buffered = sum(stream.held_bytes for stream in self._streams.values())
         undecided = sum(len(payload) for _, payload, _ in [*self._undecided, *(self._early or ())])
-        return waiting + undecided + sum(framer.held for framer in self._framers.values())
+        return buffered + undecided + sum(framer.held for framer in self._framers.values())
 
     def taken(self) -> list[Call]:
-        """The calls that are complete since this was last asked."""
+        """Return and remove the completed calls."""
         exchange = self._exchange
         calls, exchange.calls = exchange.calls, []
         return calls
@@ -140,11 +146,11 @@ class Conversation:
     # Segments
 
     def is_another(self, row: Row) -> bool:
-        """True if a segment begins another connection between the same ends."""
+        """True if a segment begins another connection between the same endpoints."""
         if row.flags & SYN:
-            known = self.isn.get(row.upward)
-            if known is not None:
-                return known != row.seq
+            isn = self.isn.get(row.upward)
+            if isn is not None:
+                return isn != row.seq
             if self._early:
                 return not all(_may_follow(early, row) for early, _, _ in self._early)
             stream = self._streams[row.upward]
@@ -157,13 +163,14 @@ class Conversation:
         return bool(row.size) and following is not None and 2**26 < (row.seq - following) & MASK < 2**32 - 2**26
 
     def segment(self, row: Row, source: Sliced, base: int, file: str) -> None:
-        """The next segment; its payload begins at ``row.start - base`` of ``source``."""
+        """Process the next segment; its payload begins at ``row.start - base`` of ``source``."""
         self.segments((row,), source, base, file)
 
     def segments(self, rows: Sequence[Parts], source: Sliced, base: int, file: str, begin: int = 0) -> int:
-        """The next segments, Rows or their parts, from ``begin`` to where another connection may begin; where that is.
+        """Process the next segments, Rows or their values, from ``begin`` up to where another connection may begin;
+        return that index.
 
-        What comes in order is dealt with here, in as few steps as can be.
+        Segments in order are processed here, in as few steps as possible.
         """
         connection, exchange = self.connection, self._exchange
         sides = self._sides()
@@ -194,8 +201,8 @@ class Conversation:
                         connection.bytes_to_broker += size
                     else:
                         connection.bytes_to_client += size
-                    if framer.left > size:
-                        framer.left -= size
+                    if framer.to_skip > size:
+                        framer.to_skip -= size
                         stream.last = (due, b"")
                     elif framer.mode != OFF:
                         payload = source[start - base : start - base + size]
@@ -211,7 +218,9 @@ class Conversation:
         return len(rows)
 
     def _sides(self) -> Sequence[tuple[Stream, Stream, Framer, bool]] | None:
-        """By ``upward``: stream, other stream, framer, whether it carries requests; None if not all is in order."""
+        """Return stream, other stream, framer and whether it carries requests, by ``upward``; None unless all is in
+        order.
+        """
         low, high = self._streams[False], self._streams[True]
         if low.held or high.held or self.broker is None or self.done or self._early:
             return None
@@ -219,7 +228,7 @@ class Conversation:
         return (low, high, framers[broker], broker), (high, low, framers[not broker], not broker)
 
     def _segment(self, row: Row, source: Sliced, base: int, file: str) -> None:
-        """A segment of any kind."""
+        """Process a segment of any kind."""
         upward, time_us, position, start, captured, size, seq, ack, flags = row
         connection = self.connection
         if time_us > connection.last_us:
@@ -265,19 +274,19 @@ class Conversation:
             self._replay(early)
 
     def _give_up_syn(self) -> None:
-        """Go on without the SYN of a side: the connection began before the capture."""
+        """Continue without the SYN of a side: the connection began before the capture."""
         early, self._early = self._early or [], None
         self._replay(early)
 
     def _open(self, row: Row) -> None:
-        """A SYN: who asks is the client."""
+        """Process a SYN: its sender is the client."""
         connection = self.connection
         connection.syn_seen = True
         stream, other = self._streams[row.upward], self._streams[not row.upward]
         self.isn.setdefault(row.upward, row.seq)
         if stream.next is None:
             stream.next = (row.seq + 1) & MASK
-            stream.acked = None  # what was acknowledged before is among the early segments
+            stream.acked = None  # earlier acknowledgements are among the early segments
         answered = bool(row.flags & ACK)
         if answered:
             self.isn.setdefault(not row.upward, (row.ack - 1) & MASK)
@@ -294,15 +303,15 @@ class Conversation:
         return None if low == high else low
 
     def _choose(self, broker: bool | None) -> None:
-        """Say which end is the broker: True for the first of the key."""
+        """Set which endpoint is the broker: True for the first one of the key."""
         first, second = endpoints(self.key)
         self.broker = broker
-        if broker is None:  # only to have a name for the ends
+        if broker is None:  # only to name the endpoints
             broker = self.key[2] <= self.key[5]
         self.connection.broker, self.connection.client = (first, second) if broker else (second, first)
 
     def _vote(self, row: Row, payload: bytes) -> None:
-        """Neither a port nor a SYN says who is the broker: who sends something that is a request is not."""
+        """Find the broker without port or SYN: the side that sends a valid request is the client."""
         self._seen_bytes += len(payload)
         if is_tls(payload):
             self._choose(self.key[2] <= self.key[5])
@@ -318,7 +327,7 @@ class Conversation:
         self._replay(rows)
 
     def _replay(self, rows: Sequence[tuple[Row, bytes, str]]) -> None:
-        """Deal with segments that were kept."""
+        """Process buffered segments."""
         for row, payload, file in rows:
             self.segment(row, payload, row.start, file)
 
@@ -329,15 +338,15 @@ class Conversation:
         return 14 <= end <= len(payload) and self._exchange.checks.is_frame(True, payload[:end])
 
     def _advance(self, now_us: int) -> None:
-        """Deliver what is in order, requests first; give up holes that will not be filled."""
+        """Deliver bytes that are in order, requests first; give up gaps that will not be filled."""
         for is_request in (True, False):
             stream = self._streams[(not self.broker) == is_request]
-            while stream.held or stream.hole:
+            while stream.held or stream.gap:
                 if self._deliver(is_request, stream):
                     continue
                 stream.waited += 1
                 if not stream.is_lost(now_us):
-                    return  # answers wait for requests that are still to come
+                    return  # responses wait for requests that are not delivered yet
                 self._skip_hole(is_request, stream)
         if all(stream.is_done for stream in self._streams.values()):
             self._close("fin")
@@ -354,7 +363,7 @@ class Conversation:
             self.connection.bytes_to_client += piece.size
         if framer.mode != OFF and piece.payload:
             framer.data(self._exchange, piece.payload, piece.file, piece.position)
-        if missing := piece.size - len(piece.payload):  # cut by the snap length
+        if missing := piece.size - len(piece.payload):  # truncated by the snap length
             self._lose(is_request, missing)
         return True
 
@@ -362,7 +371,7 @@ class Conversation:
         self._lose(is_request, stream.give_up())
 
     def _lose(self, is_request: bool, size: int) -> None:
-        """So many bytes of a side are missing next."""
+        """Process a gap of ``size`` bytes on one side."""
         self.connection.gaps += 1
         self.connection.gap_bytes += size
         self._framers[is_request].lost(self._exchange, size)
@@ -372,7 +381,7 @@ class Conversation:
         self.finish()
 
     def finish(self) -> Connection:
-        """No more segments will come: what is left is told as it is."""
+        """End the connection; incomplete calls are returned as they are."""
         connection = self.connection
         if self.done:
             return connection
@@ -386,7 +395,7 @@ class Conversation:
         self.done = True
         for is_request in (True, False):
             stream = self._streams[(not self.broker) == is_request]
-            while stream.held or stream.hole:
+            while stream.held or stream.gap:
                 if not self._deliver(is_request, stream):
                     self._skip_hole(is_request, stream)
             self._framers[is_request].finish(self._exchange)
@@ -397,7 +406,7 @@ class Conversation:
 
 
 def _may_follow(row: Row, syn: Row) -> bool:
-    """Whether a segment that was captured before a SYN can be of the connection that it opens."""
+    """True if a segment captured before a SYN can belong to the connection that it opens."""
     if row.upward != syn.upward and not row.flags & ACK:
         return True
     number = row.seq if row.upward == syn.upward else row.ack

@@ -1,7 +1,4 @@
-"""The frames of one connection to calls: a request and its response each, paired by correlation id.
-
-What an Exchange is given by framers, or by a frame log, it reads and keeps as calls.
-"""
+"""Frames of one connection to calls: requests with their responses, matched by correlation id."""
 
 from __future__ import annotations
 
@@ -43,16 +40,16 @@ from kwire.messages import APIS
 
 
 class Exchange:
-    """Calls of the frames of one connection. Options as of Conversation.
+    """The calls of one connection. Options as for Conversation.
 
-    calls: complete calls, and at the end the others.
-    framers: both directions, by whether they carry requests.
-    good: how many frames were read, likewise.
-    checks: what can be a frame.
+    A connection may begin with a request of unknown API or version. It is returned only after the connection is known
+    to speak Kafka: by a client id with a known API, a response with its correlation id, or a known request.
 
-    A connection may begin with a request of which the API or the version is not known. It is listed once something else
-    proves that the connection speaks Kafka: a client id beside a known API, a response with its correlation id, or a
-    request that is known.
+    Attributes:
+        calls: completed calls, and at the end the others.
+        framers: both directions, by whether they carry requests.
+        good: number of decoded frames, by whether they are requests.
+        checks: recognition of frames.
     """
 
     __slots__ = (
@@ -82,11 +79,11 @@ class Exchange:
         self._lost = LostFrames(connection)
         self.checks = FrameChecks(self._pending, self._tokens, self._bodies)
         self._client_text: str | None = None
-        self._is_strange = False  # it began with something that is not a request
+        self._is_strange = False  # the first bytes were not a request
 
     def finish(self) -> None:
-        """No more frames will come: what was not answered stays so."""
-        if not self.good[True]:  # those that nothing has proven to be requests
+        """End the connection; pending requests have no response."""
+        if not self.good[True]:  # the connection was not shown to speak Kafka
             self._pending.clear()
         for call in [*self._pending, *self._tokens.pop_all()]:
             self._give_up(call)
@@ -95,16 +92,16 @@ class Exchange:
         connection = self.connection
         self._lost.finish()
         some = connection.bytes_to_broker or connection.bytes_to_client
-        is_known = self._is_strange or not connection.gap_bytes  # else what it is may not have been captured
+        is_known = self._is_strange or not connection.gap_bytes  # otherwise the proof may not have been captured
         if connection.status == KAFKA and some and not self.good[True] and (connection.syn_seen or not self.number):
             connection.status = NOT_KAFKA if is_known else KAFKA
 
-    # Frames, as the framers deliver them
+    # Frames from the framers
 
     def frame(self, to_broker: bool, frame: bytes, time_us: int, file: str, position: int) -> None:
-        """A whole frame out of a frame log."""
+        """Process a frame of a frame log."""
         framer = self.framers[to_broker]
-        framer.now, framer.file, framer.begun = max(framer.now, time_us), file, position
+        framer.now, framer.file, framer.began_at = max(framer.now, time_us), file, position
         self.connection.last_us = max(self.connection.last_us, time_us)
         if to_broker:
             self.connection.bytes_to_broker += len(frame) + 4
@@ -116,7 +113,7 @@ class Exchange:
             self._note(f"{file} at byte {position}: not a Kafka {'request' if to_broker else 'response'}")
 
     def request(self, frame: bytes, framer: Framer) -> bool:
-        """A whole request with its prefix. False if it cannot be one."""
+        """Process a request with its prefix. Return False if it cannot be one."""
         if not self.good[True] and is_tls(frame):
             self._become_tls(frame)
             return True
@@ -138,7 +135,7 @@ class Exchange:
         return True
 
     def response(self, frame: bytes, framer: Framer) -> bool:
-        """A whole response with its prefix. False if it cannot be one."""
+        """Process a response with its prefix. Return False if it cannot be one."""
         if self._tokens.expected and not self._pending:
             self._broker_token(frame, framer)
             return True
@@ -159,7 +156,7 @@ class Exchange:
         return True
 
     def partial(self, is_request: bool, head: bytes, size: int, why: str | None, framer: Framer) -> None:
-        """A frame of which only the first bytes were kept; ``why`` is None if more was not wanted."""
+        """Process the first bytes of a frame; ``why`` is None if the rest was not needed."""
         if is_request:
             self._partial_request(head, size, why, framer)
             return
@@ -189,7 +186,7 @@ class Exchange:
         self._await_response(call, head, header.body)
 
     def _header_of(self, head: bytes) -> Header | None:
-        """The header of a request of which only the first bytes were kept; None if they are too few."""
+        """Return the header of a truncated request; None if too few bytes are available."""
         try:
             return read_header(head, 4)
         except (DecodeError, struct.error):
@@ -210,11 +207,11 @@ class Exchange:
         )
         if framer is not None:
             call.request_us, call.request_size = framer.now, size
-            call.file, call.position = framer.file, framer.begun
+            call.file, call.position = framer.file, framer.began_at
         return call
 
     def _call_of(self, header: Header, framer: Framer, size: int) -> Call:
-        """A call with what the header of its request has."""
+        """Return a call with the attributes of its request's header."""
         checks = self.checks
         if header.client_id != checks.client_id and header.client_id is not None:
             checks.client_id = header.client_id
@@ -228,7 +225,7 @@ class Exchange:
         return call
 
     def _await_response(self, call: Call, frame: bytes, body: int) -> None:
-        """Keep a request until its response comes, unless it gets none."""
+        """Keep a request until its response arrives, unless it gets none."""
         if call.api_key == ApiKey.PRODUCE and produce_acks(frame, body, call.api_version or 0) == 0:
             self.calls.append(call)
         elif oldest := self._pending.add(call):
@@ -239,15 +236,15 @@ class Exchange:
         self.calls.append(call)
 
     def _complete(self, call: Call, framer: Framer, size: int) -> None:
-        """A response of this size has come; the call is complete."""
+        """Complete a call with a response of this size."""
         call.response_us, call.response_size = framer.now, size
-        call.response_file, call.response_position = framer.file, framer.begun
+        call.response_file, call.response_position = framer.file, framer.began_at
         self.calls.append(call)
 
     def _without_request(
         self, correlation_id: int | None, frame: bytes, framer: Framer, size: int | None = None
     ) -> None:
-        """A response whose request was not seen, so that its API is not known."""
+        """Add a response without a captured request, whose API is unknown."""
         call = self._new_call(self._client_text)
         call.correlation_id, call.reason = correlation_id, REQUEST_NOT_SEEN
         if self._bodies.raw and size is None:
@@ -255,7 +252,7 @@ class Exchange:
         self._complete(call, framer, len(frame) - 4 if size is None else size)
 
     def _client_token(self, frame: bytes, framer: Framer) -> bool:
-        """A SASL token of the client, without a header."""
+        """Process a SASL token of the client, without a header."""
         if not self._tokens.count():
             self._become(OPAQUE)
             return True
@@ -265,7 +262,7 @@ class Exchange:
         return True
 
     def _broker_token(self, frame: bytes, framer: Framer) -> None:
-        """A SASL token of the broker: it answers the oldest of the client."""
+        """Process a SASL token of the broker: the response to the client's oldest one."""
         call = self._tokens.pop()
         if call is None:
             self._without_request(None, frame, framer)
@@ -273,28 +270,28 @@ class Exchange:
         call.response_raw = None if self._bodies.redacted else frame[4:]
         self._complete(call, framer, len(frame) - 4)
 
-    # Directions that lose track of their frames
+    # Loss of frame boundaries
 
     def strayed(self, is_request: bool) -> None:
-        """A frame was expected, and something else came."""
+        """Record other bytes where a frame was expected."""
         if self.good[is_request]:
-            self._note(f"no {'request' if is_request else 'response'} where one was due")
+            self._note(f"expected a {'request' if is_request else 'response'}, found other bytes")
             self.lost_track(is_request)
         elif is_request:
             self._is_strange = True
 
     def lost_track(self, is_request: bool) -> None:
-        """Frames may be missed from here on."""
+        """Record that frames may be missing from here on."""
         self._lost.begin(is_request, self.framers[is_request].now)
 
     def found_again(self, is_request: bool) -> None:
-        """A frame was found after a hole, or after something that was not a frame."""
+        """Record a frame after a gap, or after bytes that were not a frame."""
         self._lost.end(is_request, self.framers[is_request].now)
         if self.good[is_request]:
             self.connection.resyncs += 1
 
     def searched(self, is_request: bool, size: int) -> None:
-        """Nothing was found in so many bytes."""
+        """Record ``size`` bytes without a frame."""
         if self.good[True]:
             return
         buffer = self.framers[is_request].buffer
@@ -312,13 +309,13 @@ class Exchange:
             self._note(f"TLS for {name}")
 
     def _become(self, status: str) -> None:
-        """The connection is something else; its bytes are only counted from here on."""
+        """Set what the connection is if not Kafka; further bytes are only counted."""
         self.connection.status = status
         for framer in self.framers.values():
             framer.mode = OFF
             framer.buffer.clear()
             framer.parts.clear()
-            framer.have = framer.need = framer.left = 0
+            framer.have = framer.need = framer.to_skip = 0
 
     def _note(self, note: str) -> None:
         if len(self.connection.notes) < MAX_NOTES and note not in self.connection.notes:

@@ -1,6 +1,6 @@
-"""What can be a frame of a connection, for a framer that looks for one after a hole.
+"""Recognition of frames, for the search after a gap.
 
-Where bytes were lost, a frame is only believed after the hole if it decodes to its last byte; nothing is guessed.
+After lost bytes a frame is accepted only if it decodes to its last byte.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ from kwire.messages import APIS
 
 
 class FrameChecks:
-    """Checks by what a connection has sent so far. Frames have their prefix of four bytes.
+    """Checks that use what the connection has sent so far. Frames have their prefix of four bytes.
 
-    client_id: of the latest request, as on the wire.
+    Attributes:
+        client_id: of the latest request, as encoded.
     """
 
     __slots__ = ("_bodies", "_pending", "_tokens", "client_id")
@@ -41,12 +42,12 @@ class FrameChecks:
         self.client_id: bytes | None = None
 
     def is_size(self, is_request: bool, size: int) -> bool:
-        """True if a frame may be of so many bytes."""
+        """True if a frame may have this size."""
         least = 0 if self._tokens.expected else LEAST_REQUEST if is_request else LEAST_RESPONSE
         return least <= size <= MAX_FRAME
 
-    def pass_over(self, is_request: bool, head: bytes, size: int) -> tuple[bool, str | None]:
-        """Return whether a frame with these first bytes is passed over, and the reason; None if it is not wanted."""
+    def skip_reason(self, is_request: bool, head: bytes, size: int) -> tuple[bool, str | None]:
+        """Return whether to skip a frame with these first bytes, and why; the reason is None if it is not needed."""
         wanted = self._bodies.wanted
         if size > MAX_KEPT_FRAME:
             return True, TOO_LARGE
@@ -62,7 +63,7 @@ class FrameChecks:
         return any(call.api_key not in wanted for call in calls), None
 
     def places(self, is_request: bool, data: bytes, start: int) -> list[int]:
-        """Return where a frame may begin, from ``start`` on."""
+        """Return candidate positions of frames from ``start``."""
         if is_request:
             return frame_search.requests(data, start, self.client_id)
         return frame_search.responses(data, start, self._pending.by_id)
@@ -93,7 +94,7 @@ class FrameChecks:
         return end == len(frame)
 
     def may_follow(self, is_request: bool, head: bytes) -> bool:
-        """True if the next frame may begin like this."""
+        """True if the next frame may begin with these bytes."""
         if len(head) < 8:
             return True
         (size,) = INT32(head, 0)
@@ -103,7 +104,7 @@ class FrameChecks:
         return LEAST_REQUEST <= size <= MAX_FRAME and key in APIS and 0 <= version < MAX_VERSION
 
     def is_chain(self, data: bytes) -> bool:
-        """True if a segment is nothing but whole frames, to none of which the request was seen."""
+        """True if a segment consists of whole frames, all without a captured request."""
         at = 0
         while at + 8 <= len(data):
             size, correlation_id = struct.unpack_from(">ii", data, at)

@@ -1,4 +1,6 @@
-"""What the first bytes of frames say: which API, which version, where the body begins; and bytes that are no frames."""
+"""Decoding of frame headers in captures: API, version, start of the body; and recognition of bytes that are not
+frames.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,14 @@ from kwire.messages import APIS
 
 HEADER = struct.Struct(">hhih").unpack_from  # api key, version, correlation id, length of the client id
 INT32 = struct.Struct(">i").unpack_from
-new = tuple.__new__  # of a named tuple, without what its own does
-LEAST_REQUEST = 10  # bytes; ControlledShutdown v0, which is shorter, no client sends
+new = tuple.__new__  # creates a named tuple without its slower constructor
+LEAST_REQUEST = 10  # bytes; only ControlledShutdown v0, which clients do not send, is shorter
 LEAST_RESPONSE = 4
-MAX_KEY, MAX_VERSION = 10_000, 1_000  # of APIs that may come to be; beyond them it is another protocol
+MAX_KEY, MAX_VERSION = 10_000, 1_000  # for future APIs; above these it is another protocol
 
 
 class Form(NamedTuple):
-    """How frames of one version of an API are read."""
+    """The header forms and message classes of one version of an API."""
 
     name: str
     version: int
@@ -41,7 +43,7 @@ class Form(NamedTuple):
 
 @cache
 def form_of(key: int, version: int) -> Form | None:
-    """None if there is no such version."""
+    """Return the Form; None if there is no such version."""
     if key not in APIS or version not in APIS[key].versions:
         return None
     api = APIS[key]
@@ -50,7 +52,7 @@ def form_of(key: int, version: int) -> Form | None:
 
 
 def body_at(message: type, data: bytes, at: int, version: int) -> tuple[Any, int]:
-    """As ``codec.decode_at``, by the shortest way where that is good enough."""
+    """Decode a message like ``codec.decode_at``, with a faster path for small ones."""
     if len(data) - at <= UNWEIGHED:
         try:
             return compiled.readers[message][version](data, at)
@@ -60,7 +62,7 @@ def body_at(message: type, data: bytes, at: int, version: int) -> tuple[Any, int
 
 
 class Header(NamedTuple):
-    """What a request says before its body, which begins at ``body``. ``form``: None if there is no such version."""
+    """The header of a request. ``body``: offset of its body. ``form``: None if there is no such version."""
 
     key: int
     version: int
@@ -71,7 +73,7 @@ class Header(NamedTuple):
 
 
 def read_header(data: bytes, at: int) -> Header:
-    """The header of the request that begins at ``at``. Raises: DecodeError, struct.error."""
+    """Decode the header of the request at ``at``. Raises: DecodeError, struct.error."""
     key, version, correlation_id, size = HEADER(data, at)
     body = at + 10
     client_id = None
@@ -79,7 +81,7 @@ def read_header(data: bytes, at: int) -> Header:
         client_id = data[body : body + size]
         body += size
     if body > len(data):
-        raise DecodeError("the client id does not end")
+        raise DecodeError("the client id is longer than the data")
     form = form_of(key, version)
     if form.request_header == 2 if form else key == ApiKey.API_VERSIONS:
         if data[body : body + 1] == b"\0":
@@ -90,10 +92,12 @@ def read_header(data: bytes, at: int) -> Header:
 
 
 def cut_header(data: bytes, at: int, known: bytes | None) -> Header | None:
-    """What is there of the header of a request that was cut, with its body at the end of the data.
+    """Decode the available part of a truncated request header; its body is at the end of the data.
 
-    ``known``: the client id of the connection; it is that of the request if its length and what is there of it agree.
-    None if not even the correlation id is there.
+    None if not even the correlation id is available.
+
+    Args:
+        known: client id of the connection; it is used if its length and its available part match.
     """
     if len(data) < at + 8:
         return None
@@ -105,7 +109,7 @@ def cut_header(data: bytes, at: int, known: bytes | None) -> Header | None:
 
 
 def is_plausible(header: Header) -> bool:
-    """Whether a header of an API or a version that is not known can be one of Kafka's."""
+    """True if a header with an unknown API or version can be one of Kafka's."""
     if not (0 <= header.key < MAX_KEY and 0 <= header.version < MAX_VERSION):
         return False
     try:
@@ -115,7 +119,7 @@ def is_plausible(header: Header) -> bool:
 
 
 def response_body(form: Form, data: bytes, at: int) -> int:
-    """Where the body of a response begins. Raises: DecodeError."""
+    """Return the offset of a response's body. Raises: DecodeError."""
     if form.response_header == 0:
         return at + 4
     if data[at + 4 : at + 5] == b"\0":
@@ -124,8 +128,9 @@ def response_body(form: Form, data: bytes, at: int) -> int:
 
 
 def leading_group(form: Form, data: bytes, at: int) -> str | None:
-    """The group id of a request whose body begins at ``at``, if it stands among the texts that it begins with and
-    could be read; the rest of the request need not be there."""
+    """Return the group id of a request, if it is among the strings at the start of its body; the rest may be
+    missing.
+    """
     for slot in resolve(form.request, form.version).slots:
         if not isinstance(slot.node, Text):
             return None
@@ -141,7 +146,7 @@ def leading_group(form: Form, data: bytes, at: int) -> str | None:
 
 
 def _length(data: bytes, at: int, *, compact: bool) -> tuple[int, int]:
-    """The length of a text, below 0 if it is null, and where it begins. Raises: struct.error, IndexError."""
+    """Return the length of a string, negative for null, and the offset after it. Raises: struct.error, IndexError."""
     if not compact:
         return struct.unpack_from(">h", data, at)[0], at + 2
     size, shift = 0, 0
@@ -155,7 +160,7 @@ def _length(data: bytes, at: int, *, compact: bool) -> tuple[int, int]:
 
 
 def produce_acks(frame: bytes, at: int, version: int) -> int | None:
-    """What a Produce request, whose body begins at ``at``, asks to be acknowledged; None if that is not there."""
+    """Return ``acks`` of a Produce request whose body begins at ``at``; None if it is not available."""
     try:
         if version >= 3:
             size, at = _length(frame, at, compact=version >= 9)
@@ -167,12 +172,12 @@ def produce_acks(frame: bytes, at: int, version: int) -> int | None:
 
 
 def is_tls(data: bytes) -> bool:
-    """True for the first bytes of a TLS record. As the length of a frame they would be too large."""
+    """True for the first bytes of a TLS record. As a frame length they would be too large."""
     return len(data) >= 3 and 20 <= data[0] <= 23 and data[1] == 3 and data[2] <= 4
 
 
 def server_name(hello: bytes) -> str | None:
-    """The name that a TLS client asks for, if its first record says one."""
+    """Return the server name (SNI) of a TLS ClientHello; None if it is not in the first record."""
     try:
         at = 5 + 4 + 2 + 32
         if hello[0] != 22 or hello[5] != 1:

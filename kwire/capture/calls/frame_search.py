@@ -1,4 +1,4 @@
-"""Places in bytes where a frame may begin, by what its first bytes can be. Whether one does is for others to try."""
+"""Candidate positions of frames, by their first bytes. The caller must decode them to be certain."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kwire.capture.calls.frame_headers import HEADER, INT32, LEAST_REQUEST, LEAS
 from kwire.capture.limits import MAX_SEARCH, MAX_TRIES
 from kwire.messages import APIS
 
-SELECTIVE = 4  # bytes of a client id by which requests can be found
+SELECTIVE = 4  # length of a client id that is long enough to search for
 
 
 def responses(data: bytes, start: int, pending: Iterable[int]) -> list[int]:
-    """Where the answer to a request that waits may begin: by its correlation id."""
+    """Yield candidate positions of responses to pending requests, by correlation id."""
     size = _words(data, ">i4", start)
     count = len(size) - 4
     if count <= 0:
@@ -27,7 +27,7 @@ def responses(data: bytes, start: int, pending: Iterable[int]) -> list[int]:
 
 
 def requests(data: bytes, start: int, client_id: bytes | None) -> list[int]:
-    """Where a request may begin: by the client id, if that is known and not too short, or else by all its header."""
+    """Return candidate positions of requests: by client id if it is known and long enough, else by the whole header."""
     if client_id is not None and len(client_id) >= SELECTIVE:
         return _of_client(data, start, client_id)
     size = _words(data, ">i4", start)
@@ -46,26 +46,26 @@ def requests(data: bytes, start: int, client_id: bytes | None) -> list[int]:
 
 def _of_client(data: bytes, start: int, client_id: bytes) -> list[int]:
     mark = len(client_id).to_bytes(2, "big") + client_id
-    found: list[int] = []
+    places: list[int] = []
     at = data.find(mark, start + 12)
-    while at >= 0 and len(found) < MAX_TRIES:
+    while at >= 0 and len(places) < MAX_TRIES:
         (size,) = INT32(data, at - 12)
         key, version, _, _ = HEADER(data, at - 8)
         if LEAST_REQUEST <= size <= MAX_SEARCH and form_of(key, version) is not None:
-            found.append(at - 12)
+            places.append(at - 12)
         at = data.find(mark, at + 1)
-    return found
+    return places
 
 
 def _words(data: bytes, kind: str, start: int) -> Any:
-    """The integers that begin at each byte from ``start`` on."""
+    """Return the integers that begin at each byte from ``start``."""
     count = max(len(data) - start - int(kind[2]) + 1, 0)
     return np.ndarray((count,), kind, data, start if count else 0, strides=(1,)).astype(np.int64)
 
 
 @cache
 def _bounds() -> tuple[Any, Any]:
-    """The lowest and highest version by API key; for a key that does not exist none fits."""
+    """Return the lowest and highest version by API key; no version fits an unknown key."""
     size = max(APIS) + 2
     lowest, highest = np.full(size, 1, np.int64), np.full(size, 0, np.int64)
     for key, api in APIS.items():

@@ -1,6 +1,6 @@
-"""One direction of a connection: bytes in order to frames, and after a hole the next frame again.
+"""Splitting one direction of a connection into frames, and finding the next frame after a gap.
 
-A frame that nobody asked for is passed over: its first bytes are kept, the rest is counted.
+A frame without a matching request is skipped: its first bytes are kept, the rest is counted.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from kwire.capture.calls.frame_headers import INT32
 from kwire.capture.calls.model import INCOMPLETE
 from kwire.capture.limits import HEAD, MAX_ORIGINS, MAX_SEARCH, MAX_TRIES
 
-SYNC, SEARCH, OFF = 0, 1, 2  # what a direction does: frame by frame, looking for a frame, nothing any more
-TAIL = 13  # bytes in which a header may have begun that is not all there
+SYNC, SEARCH, OFF = 0, 1, 2  # states of a direction: in sync, searching for a frame, stopped
+TAIL = 13  # bytes that may be the beginning of a header
 
 
 class Checks(Protocol):
     """What can be a frame."""
 
     def is_size(self, is_request: bool, size: int, /) -> bool: ...
-    def pass_over(self, is_request: bool, head: bytes, size: int, /) -> tuple[bool, str | None]: ...
+    def skip_reason(self, is_request: bool, head: bytes, size: int, /) -> tuple[bool, str | None]: ...
     def places(self, is_request: bool, data: bytes, start: int, /) -> list[int]: ...
     def is_frame(self, is_request: bool, frame: bytes, /) -> bool: ...
     def may_follow(self, is_request: bool, head: bytes, /) -> bool: ...
@@ -29,7 +29,7 @@ class Checks(Protocol):
 
 
 class Owner(Protocol):
-    """The receiver of frames. Frames have their prefix of four bytes."""
+    """The interface for receivers of frames, which also judge candidates. Frames include their prefix of four bytes."""
 
     @property
     def checks(self) -> Checks: ...
@@ -43,7 +43,7 @@ class Owner(Protocol):
 
 
 class Origin(NamedTuple):
-    """Where and when bytes of a search were captured; ``at``: of the first of them in the buffer."""
+    """The file position and time of bytes in the search buffer. ``at``: offset of the first of them."""
 
     at: int
     file: str
@@ -52,17 +52,18 @@ class Origin(NamedTuple):
 
 
 class Framer:
-    """One direction: bytes in order to frames. The owner receives them, and is not kept: so this can be pickled."""
+    """One direction of a connection. ``owner`` is passed to each call instead of stored, so that a Framer can be
+    pickled.
+    """
 
     __slots__ = (
-        "begun",
+        "began_at",
         "broken",
         "buffer",
         "file",
         "have",
         "head",
         "is_request",
-        "left",
         "looked",
         "maybe",
         "mode",
@@ -71,50 +72,51 @@ class Framer:
         "origins",
         "parts",
         "passed",
+        "to_skip",
     )
 
     def __init__(self, is_request: bool, mode: int) -> None:
         self.is_request = is_request
         self.mode = mode
-        self.parts: list[bytes] = []  # of the frame that is coming in, with its prefix
+        self.parts: list[bytes] = []  # of the incomplete frame, with its prefix
         self.have = 0
-        self.need = 0  # of it; 0 if its length is not known
-        self.left = 0  # bytes to pass over, up to the end of the frame whose first bytes are in head
+        self.need = 0  # its size; 0 if unknown
+        self.to_skip = 0  # bytes to skip, up to the end of the frame whose first bytes are in head
         self.head = b""
         self.broken: str | None = None
         self.now = 0
-        self.file, self.begun = "", 0  # where the frame began
-        self.buffer = bytearray()  # in which a frame is looked for
-        self.origins: list[Origin] = []  # of what is in the buffer, in order
+        self.file, self.began_at = "", 0  # position of the frame
+        self.buffer = bytearray()  # bytes to search for a frame
+        self.origins: list[Origin] = []  # of the bytes in the buffer, in order
         self.looked = 0
         self.maybe: list[int] = []
-        self.passed = 0  # bytes in which none was found
+        self.passed = 0  # bytes without a frame
 
     @property
     def held(self) -> int:
-        """Bytes kept."""
+        """Number of buffered bytes."""
         return self.have + len(self.buffer)
 
     def data(self, owner: Owner, data: bytes, file: str, position: int) -> None:
-        """Bytes that come next."""
-        if self.mode == SYNC and not self.have and not self.left and len(data) >= 4:
+        """Process the next bytes."""
+        if self.mode == SYNC and not self.have and not self.to_skip and len(data) >= 4:
             (size,) = INT32(data, 0)
             if size == len(data) - 4:  # the usual case: a segment is a frame
-                self.file, self.begun = file, position
+                self.file, self.began_at = file, position
                 if not (owner.request(data, self) if self.is_request else owner.response(data, self)):
                     self._lose_track(owner, data)
                 return
         at, end = 0, len(data)
         while at < end and self.mode == SYNC:
-            if self.left:
-                step = min(self.left, end - at)
-                self.left -= step
+            if self.to_skip:
+                step = min(self.to_skip, end - at)
+                self.to_skip -= step
                 at += step
-                if not self.left:
-                    self._pass(owner)
+                if not self.to_skip:
+                    self._end_skipped(owner)
                 continue
             if not self.have:
-                self.file, self.begun = file, position
+                self.file, self.began_at = file, position
             if not self.need:
                 step = min(4 - self.have, end - at)
                 self._keep(data[at : at + step])
@@ -124,9 +126,9 @@ class Framer:
                 (size,) = INT32(b"".join(self.parts), 0)
                 if not owner.checks.is_size(self.is_request, size):
                     head = b"".join(self.parts)
-                    origins = [self._origin(0, self.file, self.begun), self._origin(len(head), file, position)]
+                    origins = [self._origin(0, self.file, self.began_at), self._origin(len(head), file, position)]
                     self._lose_track(owner)
-                    self._look(owner, head + data[at:], origins)
+                    self._search(owner, head + data[at:], origins)
                     return
                 self.need = size + 4
             step = min(self.need - self.have, end - at)
@@ -139,11 +141,11 @@ class Framer:
                 self._frame(owner, frame)
             elif self.have >= HEAD and self.need > HEAD and len(self.parts) < 8:
                 head = b"".join(self.parts)
-                passed, why = owner.checks.pass_over(self.is_request, head, self.need)
+                passed, why = owner.checks.skip_reason(self.is_request, head, self.need)
                 if passed:
-                    self._leave(head, why)
+                    self._skip_frame(head, why)
         if at < end and self.mode == SEARCH:
-            self._look(owner, data[at:], [self._origin(0, file, position)])
+            self._search(owner, data[at:], [self._origin(0, file, position)])
 
     def _origin(self, at: int, file: str, position: int) -> Origin:
         return Origin(at, file, position, self.now)
@@ -154,65 +156,65 @@ class Framer:
             self.have += len(part)
 
     def _frame(self, owner: Owner, frame: bytes) -> None:
-        """A whole frame, with its prefix."""
+        """Pass a complete frame, with its prefix, to the owner."""
         good = owner.request(frame, self) if self.is_request else owner.response(frame, self)
         if not good:
             self._lose_track(owner, frame)
 
-    def _leave(self, head: bytes, why: str | None) -> None:
-        """Pass over the rest of the frame that is coming in."""
+    def _skip_frame(self, head: bytes, why: str | None) -> None:
+        """Skip the rest of the current frame."""
         self.head, self.broken = head[:HEAD], why
-        self.left = self.need - self.have
+        self.to_skip = self.need - self.have
         self.parts.clear()
         self.have = 0
 
-    def _pass(self, owner: Owner) -> None:
-        """The end of a frame that was passed over."""
+    def _end_skipped(self, owner: Owner) -> None:
+        """End a skipped frame."""
         head, why, size = self.head, self.broken, self.need - 4
         self.head, self.broken, self.need = b"", None, 0
         owner.partial(self.is_request, head, size, why, self)
 
     def lost(self, owner: Owner, size: int) -> None:
-        """A hole in what comes next."""
+        """Process a gap of ``size`` bytes."""
         if self.mode == OFF:
             return
         if self.mode == SEARCH:
             self._give_up_buffer()
             owner.lost_track(self.is_request)
             return
-        if self.need and not self.left:
-            self._leave(b"".join(self.parts), INCOMPLETE)
-        if self.left:
+        if self.need and not self.to_skip:
+            self._skip_frame(b"".join(self.parts), INCOMPLETE)
+        if self.to_skip:
             self.broken = INCOMPLETE
-            if size <= self.left:
-                self.left -= size
-                if not self.left:
-                    self._pass(owner)
+            if size <= self.to_skip:
+                self.to_skip -= size
+                if not self.to_skip:
+                    self._end_skipped(owner)
                 return
-            self._pass(owner)
-        self.left = 0
+            self._end_skipped(owner)
+        self.to_skip = 0
         self._reset()
         self.mode = SEARCH
         owner.lost_track(self.is_request)
 
     def _reset(self) -> None:
         self.parts.clear()
-        self.have = self.need = self.left = 0
+        self.have = self.need = self.to_skip = 0
         self.head, self.broken = b"", None
 
     def finish(self, owner: Owner) -> None:
-        """The stream ends here: what is not complete stays so."""
+        """End the stream; an incomplete frame remains incomplete."""
         if self.mode == SYNC and self.need:
-            if not self.left:
-                self._leave(b"".join(self.parts), INCOMPLETE)
+            if not self.to_skip:
+                self._skip_frame(b"".join(self.parts), INCOMPLETE)
             self.broken = INCOMPLETE
-            self._pass(owner)
+            self._end_skipped(owner)
         self._reset()
         self.buffer.clear()
         self.origins.clear()
 
     def _lose_track(self, owner: Owner, refused: bytes = b"") -> None:
-        """What should be a frame is none: look for the next. ``refused`` begins like one."""
+        """Begin to search for a frame, because the bytes here are not one. ``refused``: their beginning."""
         self._reset()
         if self.mode == OFF:
             return
@@ -227,19 +229,19 @@ class Framer:
         self.looked = 0
         self.maybe.clear()
 
-    def _look(self, owner: Owner, data: bytes, origins: Sequence[Origin]) -> None:
-        """Look for a frame in these bytes and those before. ``origins``: of these, counted from their first."""
+    def _search(self, owner: Owner, data: bytes, origins: Sequence[Origin]) -> None:
+        """Search for a frame in these and earlier bytes. ``origins``: of these bytes, relative to their first."""
         if not data or self.mode != SEARCH:
             return
-        found, before = None, len(self.buffer)
+        place, before = None, len(self.buffer)
         self.buffer += data
         self.origins += [origin._replace(at=origin.at + before) for origin in origins]
         if not self.maybe and not self.is_request and owner.checks.is_chain(data):
-            found = before
-        if found is None:
-            found = self._found(owner)
-        if found is not None:
-            self._go_on(owner, found)
+            place = before
+        if place is None:
+            place = self._find(owner)
+        if place is not None:
+            self._resume(owner, place)
             return
         owner.searched(self.is_request, self.passed + len(self.buffer))
         if len(self.buffer) > MAX_SEARCH or len(self.origins) > MAX_ORIGINS:
@@ -251,9 +253,9 @@ class Framer:
             self.looked = len(self.buffer)
             self.passed += cut
 
-    def _go_on(self, owner: Owner, found: int) -> None:
-        """Read frames from a place in the buffer on, each with where and when its bytes were captured."""
-        rest, origins, now = bytes(self.buffer[found:]), self._origins_from(found), self.now
+    def _resume(self, owner: Owner, place: int) -> None:
+        """Continue with frames from a position in the buffer, each with its origin."""
+        rest, origins, now = bytes(self.buffer[place:]), self._origins_from(place), self.now
         self._give_up_buffer()
         self.passed = 0
         self.mode = SYNC
@@ -265,12 +267,12 @@ class Framer:
         self.now = now
 
     def _origins_from(self, place: int) -> list[Origin]:
-        """The origins of what is in the buffer from a place on, counted from there."""
+        """Return the origins of buffered bytes from a position, relative to it."""
         first = bisect_right(self.origins, place, key=lambda origin: origin.at) - 1
         return [origin._replace(at=max(0, origin.at - place)) for origin in self.origins[first:]]
 
-    def _found(self, owner: Owner) -> int | None:
-        """Where a frame begins in the buffer: one that is all there, decodes, and is followed by another or nothing."""
+    def _find(self, owner: Owner) -> int | None:
+        """Return the position of a frame in the buffer: complete, decodable, and followed by another one or nothing."""
         size = len(self.buffer)
         data = bytes(self.buffer)
         new = owner.checks.places(self.is_request, data, max(0, self.looked - TAIL))

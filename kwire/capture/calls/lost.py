@@ -1,4 +1,4 @@
-"""Times at which frames of a connection may have been missed."""
+"""Periods in which frames of a connection may be missing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kwire.capture.limits import LOST_TOGETHER_US, MAX_LOST
 
 
 class LostFrames:
-    """The ``lost`` times of one connection. Directions are named by whether they carry requests."""
+    """The ``lost`` periods of one connection. Directions are identified by whether they carry requests."""
 
     __slots__ = ("_connection", "_since")
 
@@ -16,23 +16,23 @@ class LostFrames:
         self._since: dict[bool, int] = {}
 
     def begin(self, is_request: bool, at: int) -> None:
-        """A direction lost track of its frames; times are microseconds."""
+        """Record that a direction lost its frame boundaries; times are microseconds."""
         self._since.setdefault(is_request, at)
 
     def end(self, is_request: bool, at: int) -> None:
-        """A frame was found again in a direction, if it had lost track."""
+        """Record a frame in a direction, if its boundaries were lost."""
         if (begin := self._since.pop(is_request, None)) is not None:
             self.add(begin, at)
 
     def finish(self) -> None:
-        """No more frames will come."""
+        """End the open periods."""
         for begin in self._since.values():
             self.add(begin, self._connection.last_us)
 
     def add(self, begin: int, end: int) -> None:
-        """Add a time; it becomes one with the time before if that was less than a second ago."""
-        known = self._connection.lost
-        if known and (begin - known[-1][1] < LOST_TOGETHER_US or len(known) >= MAX_LOST):
-            known[-1] = min(known[-1][0], begin), max(known[-1][1], end)
+        """Add a period; it is merged with the previous one if less than a second is between them."""
+        periods = self._connection.lost
+        if periods and (begin - periods[-1][1] < LOST_TOGETHER_US or len(periods) >= MAX_LOST):
+            periods[-1] = min(periods[-1][0], begin), max(periods[-1][1], end)
         else:
-            known.append((begin, end))
+            periods.append((begin, end))

@@ -1,7 +1,7 @@
-"""What a capture is turned into: connections, and on them calls - a request and its response.
+"""Connections, and calls on them: a request with its response.
 
-Both runners, one process and Spark, make the same of these from the same bytes. Times are microseconds since 1970;
-sizes are bytes of a frame without its length prefix.
+The single-process run and Spark produce the same ones from the same bytes. Times are microseconds since 1970; sizes are
+bytes of a frame without its length prefix.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-KAFKA, TLS, OPAQUE, NOT_KAFKA = "kafka", "tls", "sasl_opaque", "not_kafka"  # what a connection is
+KAFKA, TLS, OPAQUE, NOT_KAFKA = "kafka", "tls", "sasl_opaque", "not_kafka"  # kinds of connections
 
-NOT_READ = {TLS: "TLS", OPAQUE: "sealed by SASL", NOT_KAFKA: "not Kafka"}
-GAPS, NOTED = "gaps", "noted"  # what else is said of a connection: bytes are missing; what its notes say
+NOT_READ = {TLS: "TLS", OPAQUE: "encrypted by SASL", NOT_KAFKA: "not Kafka"}
+GAPS, NOTED = "gaps", "noted"  # further remarks about a connection: missing bytes, or notes
 
 # Why a call, or part of it, is missing or not decoded.
 REQUEST_NOT_SEEN = "request_not_seen"
 RESPONSE_NOT_SEEN = "response_not_seen"
-INCOMPLETE = "incomplete"  # bytes in it were lost, or cut by the snapshot length
+INCOMPLETE = "incomplete"  # bytes in it were lost, or truncated by the snap length
 UNKNOWN_VERSION = "unknown_version"
 UNREADABLE = "unreadable"
 TOO_LARGE = "too_large"  # a frame beyond limits.MAX_KEPT_FRAME
@@ -35,7 +35,9 @@ REASONS = (
 
 @dataclass(slots=True, kw_only=True)
 class Connection:
-    """One TCP connection. ``client`` and ``broker``: ``host:port``. ``id``: the same in every run over the capture."""
+    """A TCP connection. ``client`` and ``broker`` are ``host:port``; ``id`` is the same in every run over the
+    capture.
+    """
 
     id: str
     client: str
@@ -44,7 +46,7 @@ class Connection:
     last_us: int
     status: str = KAFKA
     syn_seen: bool = False
-    closed: str | None = None  # "fin", "rst", None if it was still open
+    closed: str | None = None  # "fin", "rst", None if still open
     client_id: str | None = None
     software_name: str | None = None
     software_version: str | None = None
@@ -57,30 +59,35 @@ class Connection:
     gaps: int = 0
     gap_bytes: int = 0
     resyncs: int = 0
-    lost: list[tuple[int, int]] = field(default_factory=list)  # from when to when frames may have been missed
+    lost: list[tuple[int, int]] = field(default_factory=list)  # periods in which frames may be missing
     notes: list[str] = field(default_factory=list)
 
     @property
     def remark(self) -> tuple[str, str] | None:
-        """Why not all of it could be read: a reason, and the same in words; None if it could."""
+        """Return why the connection was not decoded completely: reason and text; None if it was."""
         if self.status == KAFKA and not self.gap_bytes and not self.notes:
             return None
-        said = list(self.notes)
+        remarks = list(self.notes)
         if self.gap_bytes:
-            said.insert(0, f"{self.gap_bytes} bytes missing at {self.gaps} {'place' if self.gaps == 1 else 'places'}")
+            remarks.insert(
+                0, f"{self.gap_bytes} bytes missing at {self.gaps} {'place' if self.gaps == 1 else 'places'}"
+            )
         if self.status == KAFKA:
-            return GAPS if self.gap_bytes else NOTED, "; ".join(said)
+            return GAPS if self.gap_bytes else NOTED, "; ".join(remarks)
         words = NOT_READ[self.status]
-        return self.status, "; ".join(said if any(note.startswith(words) for note in said) else [words, *said])
+        return self.status, "; ".join(remarks if any(note.startswith(words) for note in remarks) else [words, *remarks])
 
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """One request and its response. A side that was not seen, or not decoded, is None, and ``reason`` says why.
+    """A request with its response. A side that was not captured or not decoded is None, and ``reason`` has the cause.
 
-    ``number``: counts the calls of its connection in the order of their requests. ``request`` and ``response``: decoded
-    bodies; None as well where nobody asked for them. ``request_raw`` and ``response_raw``: whole frames that could not
-    be decoded, or all if they were asked for.
+    Attributes:
+        number: index of the call on its connection, in the order of requests.
+        request: decoded body; None also if it was not requested.
+        response: decoded body; None also if it was not requested.
+        request_raw: frame that could not be decoded, or any frame with ``raw``.
+        response_raw: frame that could not be decoded, or any frame with ``raw``.
     """
 
     connection: str
@@ -98,14 +105,14 @@ class Call:
     request: Any = None
     response: Any = None
     response_version: int | None = (
-        None  # of the response's body; differs from api_version for ApiVersions asked too new
+        None  # of the response's body; 0 for an ApiVersions response with UNSUPPORTED_VERSION
     )
     request_raw: bytes | None = None
     response_raw: bytes | None = None
     reason: str | None = None
-    group_id: str | None = None  # of a request whose body is not decoded, if it begins with one that can be read
-    error: str | None = None  # what decoding said of bytes that are unreadable
-    file: str | None = None  # where the request begins: the file, and the byte offset of its packet in it
+    group_id: str | None = None  # of a request whose body is not decoded, if its first fields are
+    error: str | None = None  # decoding error of bytes that are unreadable
+    file: str | None = None  # file in which the request begins, and the byte offset of its packet
     position: int | None = None
-    response_file: str | None = None  # where the response begins
+    response_file: str | None = None  # file in which the response begins
     response_position: int | None = None

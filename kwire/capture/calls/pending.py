@@ -1,4 +1,4 @@
-"""Calls whose response is due, by correlation id."""
+"""Calls without a response so far, by correlation id."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kwire.capture.limits import MAX_PENDING
 
 
 class PendingCalls:
-    """Requests in order, at most MAX_PENDING of them. A correlation id may be used by several."""
+    """Pending requests in order, at most MAX_PENDING. Several may have the same correlation id."""
 
     __slots__ = ("_count", "by_id")
 
@@ -25,7 +25,7 @@ class PendingCalls:
             yield from calls
 
     def add(self, call: Call) -> Call | None:
-        """Add a request; return the oldest one if it has to make room."""
+        """Add a request; return the oldest one if the limit is exceeded."""
         assert call.correlation_id is not None
         calls = self.by_id.get(call.correlation_id)
         if calls is None:

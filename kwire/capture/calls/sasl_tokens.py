@@ -1,4 +1,4 @@
-"""SASL tokens without a header, as they follow a SaslHandshake v0."""
+"""SASL tokens without a header, which follow a SaslHandshake v0."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from kwire.capture.limits import MAX_TOKENS
 
 
 class SaslTokens:
-    """Tokens of one connection.
-
-    expected: whether the next frames may be tokens.
-    """
+    """The SASL tokens of one connection. ``expected``: True if the next frames may be tokens."""
 
     __slots__ = ("_seen", "_unanswered", "expected")
 
@@ -22,28 +19,28 @@ class SaslTokens:
         self._unanswered: deque[Call] = deque()
 
     def expect(self) -> None:
-        """A SaslHandshake v0 was accepted."""
+        """Record an accepted SaslHandshake v0."""
         self.expected, self._seen = True, 0
 
     def end(self) -> None:
-        """A request came: there are no more tokens."""
+        """Record a request: no more tokens follow."""
         self.expected = False
 
     def count(self) -> bool:
-        """Count a token of the client; False if there are more than a mechanism sends."""
+        """Count a token of the client; return False if there are more than any mechanism sends."""
         self._seen += 1
         return self._seen <= MAX_TOKENS - 1
 
     def add(self, call: Call) -> None:
-        """Add a token of the client, to be answered."""
+        """Add a token of the client that waits for a response."""
         self._unanswered.append(call)
 
     def pop(self) -> Call | None:
-        """Remove and return the oldest token that is not answered."""
+        """Remove and return the oldest pending token."""
         return self._unanswered.popleft() if self._unanswered else None
 
     def pop_all(self) -> list[Call]:
-        """Remove and return all tokens that are not answered."""
+        """Remove and return all pending tokens."""
         calls = list(self._unanswered)
         self._unanswered.clear()
         return calls

@@ -1,4 +1,4 @@
-"""Which name a topic id stands for: learned from answers that say both."""
+"""Topic names by id, learned from responses with both."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kwire.capture.calls.model import Call
 from kwire.capture.limits import MAX_TOPICS
 from kwire.schema import ZERO_UUID
 
-# Answers that name topics by both: API key -> the name of the array of topics.
+# Responses with names and ids of topics: name of the array of topics, by API key.
 TOPICS_IN: Mapping[int, str] = {
     ApiKey.METADATA: "topics",
     ApiKey.CREATE_TOPICS: "topics",
     ApiKey.DELETE_TOPICS: "responses",
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: "topics",
 }
-# Answers that name the topics that members own: API key -> the name of the array of groups.
+# Responses with topics that members own: name of the array of groups, by API key.
 MEMBERS_IN: Mapping[int, str] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: "groups",
     ApiKey.SHARE_GROUP_DESCRIBE: "groups",
@@ -30,16 +30,16 @@ class TopicNames(dict[UUID, str]):
     """Names by topic id."""
 
     def learn(self, call: Call) -> None:
-        """Take in what an answer says."""
+        """Add the names in a response."""
         if call.response is None:
             return
-        for topic_id, name in said(call.api_key or 0, call.response):
+        for topic_id, name in topics_in(call.api_key or 0, call.response):
             if name and topic_id != ZERO_UUID and (len(self) < MAX_TOPICS or topic_id in self):
                 self[topic_id] = name
 
 
-def said(key: int, response: Any) -> Iterator[tuple[UUID, str | None]]:
-    """Topic ids and names in an answer."""
+def topics_in(key: int, response: Any) -> Iterator[tuple[UUID, str | None]]:
+    """Yield topic ids and names in a response."""
     if key in TOPICS_IN:
         for topic in getattr(response, TOPICS_IN[key]) or ():
             yield topic.topic_id, topic.name

@@ -1,1 +1,1 @@
-"""Capture files: where they are, what kinds there are, and their records in blocks, damaged or not."""
+"""Capture files: finding them, their formats, and their records in blocks, also of damaged files."""

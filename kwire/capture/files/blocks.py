@@ -1,4 +1,4 @@
-"""What the readers of capture files hand on: records in blocks, parts of files, and what is wrong with them."""
+"""Output of the readers of capture files: blocks of records, parts of files, and problems."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with a file, and where. ``time_us``: of the last record before, if there was one."""
+    """Damage of a file at a position. ``time_us``: time of the last record before it, if any."""
 
     file: str
     position: int
@@ -29,24 +29,24 @@ class Problem:
         return f"{self.file} at byte {self.position}: {self.reason}"
 
 
-# Why packets were passed over.
+# Why packets were skipped.
 NOT_IP, NOT_TCP, UNKNOWN_LINK = "not_ip", "not_tcp", "unknown_link"
 CUT_HEADERS, BAD_HEADERS, NO_FIRST_FRAGMENT = "cut_headers", "bad_headers", "no_first_fragment"
-SNAPLEN = "snaplen"  # not passed over, but not all of them is there
-PASSED_OVER = {
+SNAPLEN = "snaplen"  # not skipped, but truncated
+SKIP_REASONS = {
     NOT_IP: "not IP",
     NOT_TCP: "not TCP",
-    UNKNOWN_LINK: "of a link type that is not known",
-    CUT_HEADERS: "cut before the end of their headers",
-    BAD_HEADERS: "the lengths in their headers cannot be",
-    NO_FIRST_FRAGMENT: "fragments of packets whose first was not seen",
+    UNKNOWN_LINK: "unknown link type",
+    CUT_HEADERS: "truncated headers",
+    BAD_HEADERS: "invalid lengths in headers",
+    NO_FIRST_FRAGMENT: "fragments without a first fragment",
 }
-WHOLE = "cut by the snap length of the capture, calls are incomplete or missing: capture whole packets (tcpdump -s 0)"
+WHOLE = "truncated by the snap length, so calls are incomplete or missing: capture whole packets (tcpdump -s 0)"
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Packets of a file that were not looked at, or not all of them; ``reason``: a key of PASSED_OVER, or SNAPLEN."""
+    """Packets of a file that were skipped or truncated. ``reason``: a key of SKIP_REASONS, or SNAPLEN."""
 
     file: str
     packets: int
@@ -54,15 +54,15 @@ class Skipped:
 
     @property
     def note(self) -> str:
-        """How many, and why, in words."""
+        """Number of packets and reason, as text."""
         packets = "packet" if self.packets == 1 else "packets"
         if self.is_damage:
             return f"{self.packets} {packets} {WHOLE}"
-        return f"{self.packets} {packets} passed over: {PASSED_OVER[self.reason]}"
+        return f"{self.packets} {packets} skipped: {SKIP_REASONS[self.reason]}"
 
     @property
     def is_damage(self) -> bool:
-        """Whether what was captured is not all that was asked for."""
+        """True if packets were truncated."""
         return self.reason == SNAPLEN
 
     def __str__(self) -> str:
@@ -70,23 +70,25 @@ class Skipped:
 
 
 def damage(problems: Iterable[Problem], skipped: Iterable[Skipped]) -> list[Problem | Skipped]:
-    """What is damaged, by file: places in it, and that its packets were cut."""
-    found: list[Problem | Skipped] = [*problems, *(one for one in skipped if one.is_damage)]
-    return sorted(found, key=lambda one: (one.file, one.position if isinstance(one, Problem) else inf, one.reason))
+    """Return the damage by file: positions in it, and truncated packets."""
+    items: list[Problem | Skipped] = [*problems, *(one for one in skipped if one.is_damage)]
+    return sorted(items, key=lambda one: (one.file, one.position if isinstance(one, Problem) else inf, one.reason))
 
 
 def notes(skipped: Iterable[Skipped], remarks: Mapping[str, int]) -> list[str]:
-    """What was passed over, a line each. ``remarks``: by the reason, connections of which not all could be read."""
+    """Return lines about skipped packets and connections. ``remarks``: connections not decoded completely, by
+    reason.
+    """
     by_file = sorted(skipped, key=lambda one: (one.file, one.reason))
-    told = [str(one) for one in by_file if not one.is_damage]
+    lines = [str(one) for one in by_file if not one.is_damage]
     for reason, count in sorted(remarks.items()):
-        told.append(f"{count} {'connection' if count == 1 else 'connections'} not read in full: {reason}")
-    return told
+        lines.append(f"{count} {'connection' if count == 1 else 'connections'} not decoded completely: {reason}")
+    return lines
 
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """Of a capture: link type, ticks per second, seconds to add, bytes kept of a packet (0: all)."""
+    """An interface of a capture: link type, ticks per second, time offset in seconds, snap length (0: none)."""
 
     link: int
     ticks: int = US
@@ -96,8 +98,13 @@ class Interface:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A part of a file: the records that begin from ``start`` up to ``stop``; ``order`` and ``interfaces`` as they are
-    there, ``stop`` None for the end of the file."""
+    """A part of a file: the records that begin from ``start`` up to ``stop``.
+
+    Attributes:
+        stop: None for the end of the file.
+        order: byte order at ``start``.
+        interfaces: interfaces known at ``start``.
+    """
 
     path: str
     start: int
@@ -106,16 +113,21 @@ class Split:
     interfaces: tuple[Interface, ...]
     pcapng: bool
     packed: bool = False
-    damaged: int = 0  # places before it that were
-    time_us: int = 0  # of the packet before it, in a pcapng
+    damaged: int = 0  # damaged places before it
+    time_us: int = 0  # time of the packet before it, in a pcapng
 
 
 @dataclass(slots=True)
 class Block:
-    """Records in one piece of memory. ``base``: where ``data`` begins in the file; the rest is one entry a record.
+    """Consecutive records in memory.
 
-    ``records`` is where each begins in ``data``, ``starts`` where its packet does; ``sizes`` is what was captured,
-    ``originals`` what was on the wire; ``times`` are microseconds.
+    Attributes:
+        base: position of ``data`` in the file.
+        records: offset of each record in ``data``.
+        starts: offset of each packet in ``data``.
+        sizes: captured bytes of each packet.
+        originals: bytes of each packet on the wire.
+        times: microseconds since 1970.
     """
 
     path: str
@@ -127,12 +139,12 @@ class Block:
     originals: Ints
     times: Ints
     links: Ints
-    whole: Split  # of the file, or the part that was asked for
-    then: Split | None  # from behind these records on, if a part of the file may begin there
+    whole: Split  # the file, or the requested part of it
+    then: Split | None  # the part after these records, if one may begin there
 
 
 class Damage(Exception):
-    """Ends a file: what is wrong, and at which byte."""
+    """The exception that ends the reading of a file: reason and position."""
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(reason)
@@ -141,7 +153,7 @@ class Damage(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A place in the file at which no record is, and why not."""
+    """A position in the file where a record should be and is not, with the reason."""
 
     position: int
     reason: str
@@ -149,7 +161,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """How many bytes were passed over for that; whether records follow."""
+    """The number of bytes skipped because of damage, and whether records follow."""
 
     lost: Lost
     size: int
@@ -157,6 +169,6 @@ class Passed:
 
 
 def words(data: bytes, kind: str, offsets: Ints) -> NDArray[Any]:
-    """Integers that begin at any bytes."""
+    """Return the integers at any byte offsets."""
     width = int(kind[-1])
     return np.ndarray((len(data) - width + 1,), kind, data, strides=(1,))[offsets]

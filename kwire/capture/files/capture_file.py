@@ -1,8 +1,8 @@
 """Capture files in blocks of records: pcap, pcapng, gzip of them, and frame logs.
 
-Memory is bounded by the size of a block, whatever a file says. What cannot be a record is passed over, up to where
-records follow each other again, and a Problem tells of it. Offsets count from the start of the file, or of what is in
-it if it is gzip'd.
+Memory is bounded by the size of a block, whatever lengths a file contains. Bytes that are not a valid record are
+skipped up to the next sequence of records, and reported as a Problem. Offsets count from the start of the file, or of
+the decompressed content.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from kwire.capture.files.pcap import HEADER, MAGICS, Pcap, whole
 from kwire.capture.files.pcapng import PCAPNG, Pcapng
 from kwire.capture.limits import BLOCK, MAX_DAMAGES
 
-SUFFIXES = (".pcap", ".pcapng", ".cap", ".dmp", ".jsonl", ".ndjson")  # of files taken out of a folder; also with .gz
-PASSED = "; passed over "
-GIVEN_UP = f"given up behind {MAX_DAMAGES} damaged places"
+SUFFIXES = (".pcap", ".pcapng", ".cap", ".dmp", ".jsonl", ".ndjson")  # of files read from a folder; also with .gz
+PASSED = "; skipped "
+GIVEN_UP = f"stopped after {MAX_DAMAGES} damaged places"
 
 
 def find(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """The files meant by files and folders, in the order of the first time in them; an address may also be a pattern.
+    """Return the files in files and folders, ordered by their first timestamps; an address may also be a pattern.
 
     Raises: OSError.
     """
-    found = each(paths)
-    return sorted(found, key=first_time) if len(found) > 1 else found
+    files = each(paths)
+    return sorted(files, key=first_time) if len(files) > 1 else files
 
 
 def each(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """The same, as they are named. Raises: OSError."""
-    found: list[str] = []
+    """Return the files in files and folders, in the order of their names. Raises: OSError."""
+    files: list[str] = []
     for path in paths:
         if is_address(str(path)):
-            found += listed(str(path), _is_capture)
+            files += listed(str(path), _is_capture)
             continue
-        given = Path(path)
-        if given.is_dir():
-            inside = [path for path in sorted(given.rglob("*")) if path.is_file() and _is_capture(path.name)]
-            found += [str(path) for path in inside]
+        local = Path(path)
+        if local.is_dir():
+            inside = [path for path in sorted(local.rglob("*")) if path.is_file() and _is_capture(path.name)]
+            files += [str(path) for path in inside]
         else:
-            given.stat()
-            found.append(str(given))
-    return found
+            local.stat()
+            files.append(str(local))
+    return files
 
 
 def _is_capture(name: str) -> bool:
@@ -58,16 +58,16 @@ def _is_capture(name: str) -> bool:
 
 
 def no_traffic(paths: Iterable[str], files: Collection[str], ports: Collection[int] = ()) -> str:
-    """Why there is no frame in a capture."""
+    """Return why a capture has no frames."""
     if not files:
-        return f"{', '.join(paths)}: no capture file in it (their names end in .pcap, .pcapng, .cap, .dmp, .jsonl, ...)"
+        return f"{', '.join(paths)}: no capture files (names ending in .pcap, .pcapng, .cap, .dmp, .jsonl, ...)"
     if ports:
-        return f"no Kafka traffic with a broker at port {', '.join(map(str, ports))} in it"
-    return "no Kafka traffic in it"
+        return f"no Kafka traffic with a broker at port {', '.join(map(str, ports))} in the captures"
+    return "no Kafka traffic in the captures"
 
 
 def first_time(path: str) -> int:
-    """The time of the first packet or frame in a file, in microseconds; 0 if there is none."""
+    """Return the time of the first packet or frame in a file, in microseconds; 0 if it has none."""
     file = CaptureFile(path, block=65_536)
     if file.is_log:
         return next((frame.time_us for frame in file.frames()), 0)
@@ -79,15 +79,19 @@ def first_time(path: str) -> int:
 
 @dataclass(slots=True)
 class CaptureFile:
-    """One file. ``problems`` says, as far as it was read, what is wrong with it; ``reached`` what is left of it behind
-    the part that was read to its end."""
+    """A capture file.
+
+    Attributes:
+        problems: damage found so far.
+        reached: the rest of the file after a part that was read to its end.
+    """
 
     path: str
     block: int = BLOCK
     problems: list[Problem] = field(default_factory=list)
     last_us: int | None = None
     reached: Split | None = field(default=None, init=False)
-    _passed: tuple[int, str, int] | None = None  # what was passed over last: from where, why, up to where
+    _passed: tuple[int, str, int] | None = None  # the last skipped range: start, reason, end
 
     @property
     def size(self) -> int:
@@ -100,41 +104,41 @@ class CaptureFile:
 
     @property
     def is_log(self) -> bool:
-        """True for a frame log: its first byte that is no space opens an object."""
+        """True for a frame log: the first byte that is not a space begins a JSON object."""
         try:
             with open_at(self.path) as raw:
                 return bool(opened(raw).read(512).lstrip().startswith(b"{"))
         except (Damage, OSError):
-            return False  # read as a capture, it tells why
+            return False  # reading it as a capture reports the reason
 
     def frames(self) -> Iterator[LoggedFrame]:
-        """The frames of a frame log; a line that is none is passed over."""
+        """Yield the frames of a frame log; invalid lines are skipped and reported."""
         with open_at(self.path) as raw:
             at = 0
             try:
                 for line in lines(opened(raw), self.block):
-                    found = self._frame(line, at) if line.strip() else None
-                    if found is not None:
-                        self.last_us = found.time_us
-                        yield found
+                    frame = self._frame(line, at) if line.strip() else None
+                    if frame is not None:
+                        self.last_us = frame.time_us
+                        yield frame
                     at += len(line)
             except Damage as damage:
-                self._tell(damage.position, damage.reason)
+                self._report(damage.position, damage.reason)
             except OSError as error:
-                self._tell(at, f"cannot be read: {error.strerror or error}")
+                self._report(at, f"read error: {error.strerror or error}")
 
     def _frame(self, line: bytes, at: int) -> LoggedFrame | None:
-        """The frame of a line. Raises: Damage, if there are too many that are none."""
+        """Return the frame of a line, or None. Raises: Damage after too many invalid lines."""
         try:
             return logged(line, at)
         except Damage as damage:
-            self._tell(damage.position, damage.reason)
+            self._report(damage.position, damage.reason)
             if len(self.problems) > MAX_DAMAGES:
                 raise Damage(at + len(line), GIVEN_UP) from damage
             return None
 
     def blocks(self, split: Split | None = None) -> Iterator[Block]:
-        """The records, a block at a time; with a split those that begin in it. What cannot be one is passed over."""
+        """Yield the records in blocks; with a split those that begin in it. Invalid bytes are skipped and reported."""
         try:
             with open_at(self.path) as raw:
                 source = opened(raw)
@@ -151,22 +155,22 @@ class CaptureFile:
                     source = raw
                 yield from self._records(source, split)
         except Damage as damage:
-            self._tell(damage.position, damage.reason)
+            self._report(damage.position, damage.reason)
         except OSError as error:
-            self._tell(0, f"cannot be read: {error.strerror or error}")
+            self._report(0, f"read error: {error.strerror or error}")
 
     def _whole(self, head: bytes) -> Split:
-        """All of a file with these first bytes. Raises: Damage."""
+        """Return a split for the whole file with these first bytes. Raises: Damage."""
         if head[:4] == PCAPNG:
             return Split(self.path, 0, None, "<", (), True, self.is_packed)
         if head[:4] not in MAGICS:
-            raise Damage(0, f"not a capture: it begins with {head[:8].hex(' ')}" if head else "an empty file")
+            raise Damage(0, f"not a capture: first bytes {head[:8].hex(' ')}" if head else "the file is empty")
         if len(head) < HEADER:
             raise Damage(len(head), "the file ends inside its header")
         return whole(self.path, head, self.is_packed)
 
     def _records(self, source: Any, split: Split) -> Iterator[Block]:
-        """Raises: Damage, if the source ends with it or too much else was passed over."""
+        """Yield blocks. Raises: Damage at damage that ends the file, or after too many skipped ranges."""
         walk = Pcapng(split) if split.pcapng else Pcap(split)
         if split.time_us > 0:
             self.last_us = split.time_us
@@ -194,7 +198,7 @@ class CaptureFile:
                 self.last_us = int(block.times[-1])
                 yield block
             if passed is not None and not (broken and not passed.goes_on and passed.lost.reason.startswith(CUT)):
-                walk.damaged += self._pass(passed)
+                walk.damaged += self._report_skipped(passed)
                 if walk.damaged > MAX_DAMAGES:
                     raise Damage(base + used, GIVEN_UP)
             base += used
@@ -204,8 +208,8 @@ class CaptureFile:
         if broken:
             raise broken
 
-    def _pass(self, passed: Passed) -> bool:
-        """Tell of bytes that were passed over; False if it is the same again, right behind the last time."""
+    def _report_skipped(self, passed: Passed) -> bool:
+        """Report skipped bytes; return False if it is the same damage directly after the last."""
         position, reason, size = passed.lost.position, passed.lost.reason, passed.size
         is_same = self._passed is not None and self._passed[1:] == (reason, position)
         if is_same and self._passed:
@@ -214,9 +218,9 @@ class CaptureFile:
             self.problems.pop()
         self._passed = (position, reason, position + size)
         if not reason.startswith(CUT) or passed.goes_on:
-            reason += f"{PASSED}{size} bytes and {'went on' if passed.goes_on else 'found nothing behind it'}"
-        self._tell(position, reason)
+            reason += f"{PASSED}{size} bytes and {'continued' if passed.goes_on else 'found no further record'}"
+        self._report(position, reason)
         return not is_same
 
-    def _tell(self, position: int, reason: str) -> None:
+    def _report(self, position: int, reason: str) -> None:
         self.problems.append(Problem(self.path, position, reason, self.last_us))

@@ -1,7 +1,7 @@
-"""Frame logs: one JSON object a line, for whoever writes frames down without packets.
+"""Frame logs: one JSON object per line, for programs that record frames without packets.
 
 ``{"time_us", "connection", "client", "broker", "direction": "request"|"response", "hex"}``, where ``connection`` is any
-text that tells connections apart and ``hex`` is the frame without its length prefix.
+text that identifies the connection and ``hex`` is the frame without its length prefix.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class LoggedFrame:
 
 
 def lines(source: Any, size: int) -> Iterator[bytes]:
-    """Lines of a stream, each with its end. Raises: Damage."""
+    """Yield the lines of a stream, each with the offset of its end. Raises: Damage."""
     rest, at = b"", 0
     while more := source.read(size):
         rest += more
@@ -38,33 +38,33 @@ def lines(source: Any, size: int) -> Iterator[bytes]:
             yield line + b"\n"
             at += len(line) + 1
         if len(rest) > MAX_LINE:
-            raise Damage(at, f"a line of more than {MAX_LINE} bytes")
+            raise Damage(at, f"the line is longer than {MAX_LINE} bytes")
     if rest:
         yield rest
 
 
 def logged(line: bytes, at: int) -> LoggedFrame:
-    """The frame of one line. Raises: Damage."""
+    """Return the frame of one line. Raises: Damage."""
     try:
-        found = json.loads(line)
-        direction = found["direction"]
+        fields = json.loads(line)
+        direction = fields["direction"]
         if direction not in ("request", "response"):
-            raise ValueError(f"direction is {direction!r}")
-        texts = [found[name] for name in ("client", "broker")]
+            raise ValueError(f"direction is {direction!r}, expected request or response")
+        texts = [fields[name] for name in ("client", "broker")]
         if not all(isinstance(text, str) for text in texts):
-            raise ValueError("client and broker are texts")
-        time = found["time_us"]
+            raise ValueError("client and broker must be strings")
+        time = fields["time_us"]
         if isinstance(time, bool) or not isinstance(time, int) or not -(2**62) < time < 2**62:
-            raise ValueError("time_us is microseconds since 1970")
+            raise ValueError("time_us must be an integer (microseconds since 1970)")
         return LoggedFrame(
             time,
-            str(found.get("connection", "")),
+            str(fields.get("connection", "")),
             texts[0],
             texts[1],
             direction == "request",
-            bytes.fromhex(found["hex"]),
+            bytes.fromhex(fields["hex"]),
             at,
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        reason = f"no {error}" if isinstance(error, KeyError) else error
-        raise Damage(at, f"not a line of a frame log: {reason}") from error
+        reason = f"{error} is missing" if isinstance(error, KeyError) else error
+        raise Damage(at, f"invalid line of a frame log: {reason}") from error

@@ -1,4 +1,4 @@
-"""The records of a pcap, as far as each is followed by another; what its header says is all there is to go by."""
+"""The records of a pcap; a record is valid if a plausible one follows, because headers have no other check."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from kwire.capture.files.blocks import CUT, US, Block, Interface, Ints, Lost, Pa
 from kwire.capture.files.salvage import NANOSECONDS, Records
 from kwire.capture.limits import MAX_PACKET, NEAR_SECONDS, SNAPLEN
 
-MAGICS = {  # first bytes of a pcap -> byte order, ticks per second
+MAGICS = {  # byte order and ticks per second, by first bytes
     b"\xd4\xc3\xb2\xa1": ("<", 1_000_000),
     b"\xa1\xb2\xc3\xd4": (">", 1_000_000),
     b"\x4d\x3c\xb2\xa1": ("<", 1_000_000_000),
     b"\xa1\xb2\x3c\x4d": (">", 1_000_000_000),
 }
-HEADER = 24  # bytes of a file before its records
-STRANGE = "no record, by its time and its size"
-BEFORE = 4  # records whose times are known when another is looked for
+HEADER = 24  # bytes of the file header
+STRANGE = "not a record: implausible time or size"
+BEFORE = 4  # records whose times are compared in the search for the next
 
 
 def whole(path: str, head: bytes, packed: bool) -> Split:
-    """All of a file with this header."""
+    """Return a split for the whole file with this header."""
     order, ticks = MAGICS[head[:4]]
     _, _, shift, _, snaplen, link = struct.unpack(f"{order}HHiIII", head[4:HEADER])
     return Split(path, HEADER, None, order, (Interface(link & 0xFFFF, ticks, -shift, snaplen),), False, packed)
 
 
 class Pcap:
-    """Walks the records of a pcap.
+    """A reader of pcap records.
 
-    A record is handed on when it is followed by what can be another, or by the end. One that is not stays with the
-    data until the next is found: its own length may be the one that lies.
+    A record is returned when another plausible one or the end follows. An implausible one stays buffered until the next
+    is starts, because its own length may be the wrong one.
     """
 
     def __init__(self, split: Split) -> None:
@@ -46,39 +46,41 @@ class Pcap:
         self.lost: Lost | None = None
         self.done = False
         self.damaged = split.damaged
-        self._begins = split.start == HEADER  # nothing was there that was followed by the first record
+        self._begins = split.start == HEADER  # no record precedes the first one
         self._near: list[int] = []
         self._search: Records | None = None
-        self._from = 0  # in the file, where the search goes on
+        self._from = 0  # position in the file where the search continues
         self._held = False  # the data begins with the record before the damage
 
     def block(self, data: bytes, base: int, final: bool) -> tuple[Block | None, int]:
-        """The records in ``data``, and where the first one begins that is not handed on. May set ``lost``."""
-        found, at, reason = self._walk(data, base, final)
+        """Return the complete records in ``data``, and the offset of the first one not returned. May set ``lost``."""
+        starts, at, reason = self._walk(data, base, final)
         end = len(data)
         ended = base + at == self.stop or (final and at == end)
         visible = at <= end - 16 and base + at != self.stop
-        heads = np.array([*found, at] if visible else found, np.int64)
-        count, bad = len(found), len(found) if reason else -1
+        heads = np.array([*starts, at] if visible else starts, np.int64)
+        count, bad = len(starts), len(starts) if reason else -1
         odd = self._odd(data, heads)
         if odd.any():
             count, bad, reason = self._judge(odd, count, bad, reason, ended, final)
         if bad >= 0:
-            return self._lose(data, base, found, bad, at if bad == len(found) else found[bad], reason, odd)
-        if count == len(found) and not visible and not ended:
-            count = max(count - 1, 0)  # what follows the last one is not seen yet
-        self.done = self.stop is not None and base + at >= self.stop and count == len(found)
-        used = at if count == len(found) else found[count]
-        return self._made(data, base, found[:count], used, whole=True), used
+            return self._lose(data, base, starts, bad, at if bad == len(starts) else starts[bad], reason, odd)
+        if count == len(starts) and not visible and not ended:
+            count = max(count - 1, 0)  # the record after the last one is not read yet
+        self.done = self.stop is not None and base + at >= self.stop and count == len(starts)
+        used = at if count == len(starts) else starts[count]
+        return self._block_of(data, base, starts[:count], used, whole=True), used
 
     def then(self, start: int) -> Split:
-        """What is left from there on."""
+        """Return a split for the rest of the file from ``start``."""
         return replace(self.split, start=start, damaged=self.damaged)
 
     def _walk(self, data: bytes, base: int, final: bool) -> tuple[list[int], int, str]:
-        """Where records begin, by their sizes; where this ends, and why if what is there cannot be one."""
-        found: list[int] = []
-        append, size_at, limit = found.append, self.size_at, self.limit
+        """Return the offsets of records by their sizes, the offset where they end, and the reason if an invalid one
+        is there.
+        """
+        starts: list[int] = []
+        append, size_at, limit = starts.append, self.size_at, self.limit
         at, end = 0, len(data)
         last = end - 16
         stop = end if self.stop is None else self.stop - base
@@ -89,15 +91,15 @@ class Pcap:
             append(at)
             at += 16 + size
         if base + at == self.stop or at == end:
-            return found, at, ""
+            return starts, at, ""
         if at <= last and (size := size_at(data, at + 8)[0]) > limit:
-            return found, at, f"a record of {size} bytes, where {limit} are the most"
+            return starts, at, f"the record size {size} is above the limit of {limit} bytes"
         if final and at < stop:
-            return found, at, f"{CUT}, {end - at} bytes of it are there"
-        return found, at, ""
+            return starts, at, f"{CUT} ({end - at} bytes of it are present)"
+        return starts, at, ""
 
     def _odd(self, data: bytes, heads: Ints) -> NDArray[np.bool_]:
-        """Headers of which two in a row are none: of no time, no packet, or another day than the one before."""
+        """Return which headers are implausible: time, packet, or a different day than the one before."""
         if not len(heads):
             return np.zeros(0, bool)
         seconds, fraction, size, original = (
@@ -110,10 +112,12 @@ class Pcap:
     def _judge(
         self, odd: NDArray[np.bool_], count: int, bad: int, reason: str, ended: bool, final: bool
     ) -> tuple[int, int, str]:
-        """How many records may be handed on, which header is none, and why: an odd one that an odd one follows."""
+        """Return how many records are valid, the index of an invalid header, and the reason: two implausible ones in
+        a row.
+        """
         for n in np.flatnonzero(odd).tolist():
             if n == 0 and not self._begins:
-                continue  # judged when the one before it was handed on
+                continue  # judged when the one before it was returned
             if n == bad:
                 break
             if n + 1 < len(odd):
@@ -127,21 +131,21 @@ class Pcap:
         return count, bad, reason
 
     def _lose(
-        self, data: bytes, base: int, found: list[int], bad: int, at: int, reason: str, odd: NDArray[np.bool_]
+        self, data: bytes, base: int, starts: list[int], bad: int, at: int, reason: str, odd: NDArray[np.bool_]
     ) -> tuple[Block | None, int]:
-        """No record is at ``at``: all before it are handed on, but for the last if its length may be what lies."""
-        seconds = words(data, f"{self.split.order}u4", np.array(found[max(0, bad - BEFORE) : bad], np.int64)).tolist()
+        """Handle a missing record at ``at``: return all before it, except the last if its length may be wrong."""
+        seconds = words(data, f"{self.split.order}u4", np.array(starts[max(0, bad - BEFORE) : bad], np.int64)).tolist()
         self._near = [*self._near, *seconds][-BEFORE:]
         cut = reason.startswith(CUT) and bad < len(odd) and not odd[bad]
         self._held = bad > 0 and not cut
-        begin = found[bad - 1] if self._held else at
+        begin = starts[bad - 1] if self._held else at
         self._from = base + (begin + 16 if self._held or cut else begin + 1)
         self.lost = Lost(base + at, reason)
         self._search = Records(self.split.order, self.interface.link, self._near, self.interface.snaplen or SNAPLEN)
-        return self._made(data, base, found[: bad - self._held], begin, whole=False), begin
+        return self._block_of(data, base, starts[: bad - self._held], begin, whole=False), begin
 
     def again(self, data: bytes, base: int, final: bool) -> tuple[Block | None, int, Passed | None]:
-        """Look for the next record: what is handed on, the bytes that are done with, and what was passed over."""
+        """Search for the next record; return records, the number of processed bytes, and the skipped range."""
         assert self.lost is not None and self._search is not None  # noqa: PT018 - one is set with the other
         lost = self.lost
         place, upto = self._search.next(data, self._from - base, final)
@@ -150,11 +154,11 @@ class Pcap:
         block: Block | None = None
         if self._held and (place is not None or final or base + upto >= lost.position):
             self._held = False
-            block = self._made(data, base, [0], 0, whole=False)
+            block = self._block_of(data, base, [0], 0, whole=False)
             if block is not None and place is not None and base + place < lost.position:
-                said = int(block.sizes[0])
+                size = int(block.sizes[0])
                 block.sizes[0] = place - 16
-                lost = Lost(base, f"a record of {said} bytes, in which the next begins after {place - 16}")
+                lost = Lost(base, f"the record size is {size}, but the next record begins after {place - 16} bytes")
                 self.lost = None
                 return block, place, Passed(lost, 0, goes_on=True)
         if place is None and not final:
@@ -163,15 +167,15 @@ class Pcap:
         end = len(data) if place is None else place
         return block, end, Passed(lost, base + end - lost.position, place is not None)
 
-    def _made(self, data: bytes, base: int, found: list[int], used: int, *, whole: bool) -> Block | None:
-        """``whole``: a part of the file may begin behind these records."""
-        if not found:
+    def _block_of(self, data: bytes, base: int, starts: list[int], used: int, *, whole: bool) -> Block | None:
+        """Return a Block. ``whole``: True if a split may begin after these records."""
+        if not starts:
             return None
-        records = np.array(found, np.int64)
+        records = np.array(starts, np.int64)
         columns = [words(data, f"{self.split.order}u4", records + 4 * n).astype(np.int64) for n in range(4)]
         ticks, shift = self.interface.ticks, self.interface.shift
         times = (columns[0] + shift) * US + (columns[1] if ticks == US else columns[1] // (ticks // US))
-        links = np.full(len(found), self.interface.link, np.int64)
+        links = np.full(len(starts), self.interface.link, np.int64)
         self._begins = False
         self._near = columns[0][-BEFORE:].tolist()
         then = self.then(base + used) if whole else None

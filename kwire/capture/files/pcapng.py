@@ -1,4 +1,4 @@
-"""The records of a pcapng: its packets, of several interfaces and sections. A block says its size at both its ends."""
+"""The packets of a pcapng with its interfaces and sections. Each block has its size at both ends."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kwire.capture.files.salvage import AHEAD_BLOCKS, Blocks
 from kwire.capture.limits import MAX_PACKET
 
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, PACKET = 0x0A0D0D0A, 1, 2, 3, 6
-TSRESOL, TSOFFSET = 9, 14  # options of an interface
-ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}  # of a section
+TSRESOL, TSOFFSET = 9, 14  # option codes of an interface
+ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}  # byte order by byte-order magic of a section
 PCAPNG = b"\x0a\x0d\x0d\x0a"
 
 
 class Pcapng:
-    """Walks the blocks of a pcapng."""
+    """A reader of pcapng blocks."""
 
     def __init__(self, split: Split) -> None:
         self.split = split
@@ -29,10 +29,12 @@ class Pcapng:
         self.done = False
         self.damaged = split.damaged
         self.time = split.time_us
-        self._from = self._hint = 0  # in the file: where the search goes on, and what is tried first
+        self._from = self._hint = 0  # positions in the file: where the search continues, and where it begins
 
     def block(self, data: bytes, base: int, final: bool) -> tuple[Block | None, int]:
-        """As of Pcap. Blocks that are not packets are taken in, or skipped."""
+        """Return the complete packets in ``data``, and the offset of the first block not processed. May set
+        ``lost``.
+        """
         rows: list[tuple[int, int, int, int, int, int]] = []
         at = 0
         try:
@@ -40,7 +42,7 @@ class Pcapng:
                 used = self._one(data, at, base, rows) if at + 12 <= len(data) else 0
                 if not used:
                     if final:
-                        raise Damage(base + at, f"{CUT}, {len(data) - at} bytes of it are there")
+                        raise Damage(base + at, f"{CUT} ({len(data) - at} bytes of it are present)")
                     break
                 at += used
         except Damage as damage:
@@ -55,12 +57,12 @@ class Pcapng:
         return Block(self.split.path, base, data, records, starts, sizes, originals, times, links, self.split, then), at
 
     def then(self, start: int) -> Split:
-        """As of Pcap."""
+        """Return a split for the rest of the file from ``start``."""
         state = {"order": self.order, "interfaces": tuple(self.interfaces), "damaged": self.damaged}
         return replace(self.split, start=start, time_us=self.time, **state)  # type: ignore[arg-type]
 
     def again(self, data: bytes, base: int, final: bool) -> tuple[None, int, Passed | None]:
-        """As of Pcap."""
+        """Search for the next block; return packets, the number of processed bytes, and the skipped range."""
         assert self.lost is not None
         search = Blocks(self.order, self.interfaces, self.time or None)
         place: int | None = self._hint - base
@@ -81,20 +83,20 @@ class Pcapng:
         return None, end, Passed(lost, base + end - lost.position, place is not None)
 
     def _one(self, data: bytes, at: int, base: int, rows: list[tuple[int, int, int, int, int, int]]) -> int:
-        """Take in one block; its size, or 0 if it is not all there. Raises: Damage."""
+        """Process one block; return its size, or 0 if it is incomplete. Raises: Damage."""
         self._hint = 0
         if data[at : at + 4] == PCAPNG:
             self.interfaces = []
             self.order = _order(data, at, base)
         kind, size = struct.unpack_from(f"{self.order}II", data, at)
         if size < 12 or size % 4 or size > MAX_PACKET + 65_536:
-            raise Damage(base + at, f"a block of {size} bytes")
+            raise Damage(base + at, f"invalid block size {size}")
         if at + size > len(data):
             return 0
         (again,) = struct.unpack_from(f"{self.order}I", data, at + size - 4)
         if again != size:
-            raise Damage(base + at, f"a block of {size} bytes that ends as one of {again}")
-        self._hint = base + at + size  # both its sizes agree: what is wrong is inside
+            raise Damage(base + at, f"block length mismatch: {size} in the header, {again} in the trailer")
+        self._hint = base + at + size  # both sizes agree: the damage is inside the block
         if kind == PACKET and size >= 32:
             number, high, low, captured, original = struct.unpack_from(f"{self.order}IIIII", data, at + 8)
             self._packet(rows, base, at, 28, size - 32, number, (high << 32) | low, captured, original)
@@ -123,25 +125,25 @@ class Pcapng:
         original: int,
     ) -> None:
         if captured > room:
-            raise Damage(base + at, f"a packet of {captured} bytes in a block with room for {room}")
+            raise Damage(base + at, f"the packet size {captured} is above the {room} bytes in its block")
         if number >= len(self.interfaces):
-            raise Damage(base + at, f"a packet of interface {number}, of which nothing was said")
+            raise Damage(base + at, f"packet refers to interface {number}, which has no Interface Description Block")
         interface = self.interfaces[number]
-        if ticks is not None:  # a simple packet has no time: that of the one before it
+        if ticks is not None:  # a Simple Packet Block has no time: use that of the previous packet
             self.time = min(ticks * US // interface.ticks + interface.shift * US, 2**62)
         rows.append((at, at + head, captured, original, self.time, interface.link))
 
 
 def _order(data: bytes, at: int, base: int) -> str:
-    """The byte order that a section says."""
-    said = data[at + 8 : at + 12]
-    if said not in ORDERS:
-        raise Damage(base + at, f"a section with the byte order {said.hex(' ')}")
-    return ORDERS[said]
+    """Return the byte order of a section. Raises: Damage."""
+    magic = data[at + 8 : at + 12]
+    if magic not in ORDERS:
+        raise Damage(base + at, f"invalid byte-order magic {magic.hex(' ')} in a section")
+    return ORDERS[magic]
 
 
 def _interface(data: bytes, at: int, size: int, order: str) -> Interface:
-    """What an interface block says; options that cannot be read are left out."""
+    """Return the interface of an Interface Description Block; invalid options are ignored."""
     link, _, snaplen = struct.unpack_from(f"{order}HHI", data, at + 8)
     ticks, shift = US, 0
     option, end = at + 16, at + size - 4

@@ -1,6 +1,6 @@
-"""Where a capture goes on behind bytes that are no record: the first place from which several records follow.
+"""Search for the next record after damage: the first position from which several valid records follow each other.
 
-What is found does not depend on how a file is cut into pieces of memory, and the work grows with the bytes alone.
+The result does not depend on how the file is divided into blocks, and the work is linear in the bytes.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from numpy.typing import NDArray
 from kwire.capture.files.blocks import Interface, Ints, words
 from kwire.capture.limits import BLOCKS, CHAIN, MAX_CHAINED, NEAR_SECONDS
 
-FIRST_LOOK, LONGEST_LOOK = 4_096, 1 << 20  # places tried together: few at first, for most damage is short
-AHEAD = CHAIN * (16 + MAX_CHAINED) + 64  # bytes behind a place that may be needed to judge it, of a pcap
-AHEAD_BLOCKS = (BLOCKS + 1) * MAX_CHAINED  # of a pcapng
+FIRST_LOOK, LONGEST_LOOK = 4_096, 1 << 20  # positions tried together: few at first, because most damage is short
+AHEAD = CHAIN * (16 + MAX_CHAINED) + 64  # bytes after a position that may be needed to judge it, in a pcap
+AHEAD_BLOCKS = (BLOCKS + 1) * MAX_CHAINED  # the same in a pcapng
 LEAST_PACKET = 14
-LARGEST_PACKET = 1 << 24  # on the wire: segments that the network card cuts are far smaller
+LARGEST_PACKET = 1 << 24  # on the wire: even segments before offloading are far smaller
 NANOSECONDS = 1_000_000_000
 SECTION, INTERFACE, PACKET = 0x0A0D0D0A, 1, 6
 PCAPNG = b"\x0a\x0d\x0d\x0a"
-KINDS = 0x1_0000  # of blocks: all that are standard are below
+KINDS = 0x1_0000  # block types: all standard ones are below
 SECTION_ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
 BYTE_ORDERS = [int.from_bytes(magic, "little") for magic in SECTION_ORDERS]
 IP_TYPES = (0x0800, 0x86DD, 0x8100, 0x88A8, 0x9100, 0x9200)
-TYPE_AT = {1: 12, 113: 14, 276: 0}  # Ethernet, SLL, SLL2: where the type of what follows stands
+TYPE_AT = {1: 12, 113: 14, 276: 0}  # offset of the EtherType: Ethernet, SLL, SLL2
 RAW = (101, 12, 14, 228, 229)
-FAMILIES = (2, 10, 24, 28, 30)  # of BSD's loopback
+FAMILIES = (2, 10, 24, 28, 30)  # address families of BSD loopback
 
-Found = tuple[int | None, int]  # where it goes on, if that is known; the place up to which nothing can
+Found = tuple[int | None, int]  # position of the next record, if found; position up to which there is none
 
 
 def is_packet(data: bytes, at: int, link: int) -> bool:
-    """True if the link's header at this place may be followed by IP; of links that are not known, always."""
+    """True if the link header at this position may precede IP; always True for unknown link types."""
     head = data[at : at + 20]
     if link in TYPE_AT:
         place = TYPE_AT[link]
@@ -47,8 +47,12 @@ def is_packet(data: bytes, at: int, link: int) -> bool:
 
 
 class Records:
-    """Looks for records of a pcap. ``near``: seconds of records before the damage, to one of which the time is near;
-    ``most``: bytes of a packet at most."""
+    """The search for pcap records.
+
+    Attributes:
+        near: times of records before the damage, in seconds; the next one is near one of them.
+        most: largest packet in bytes.
+    """
 
     def __init__(self, order: str, link: int, near: Sequence[int], most: int) -> None:
         self.kind = f"{order}u4"
@@ -57,7 +61,7 @@ class Records:
         self.most = min(most, MAX_CHAINED)
 
     def next(self, data: bytes, start: int, final: bool) -> Found:
-        """The first place from ``start`` on; ``final``: nothing comes behind this data."""
+        """Return the first position from ``start``. ``final``: True if no data follows."""
         stop = len(data) - 15 if final else len(data) - AHEAD
         for begin, end in _looks(start, stop):
             sizes = np.ndarray((end - begin,), self.kind, data, begin + 8, strides=(1,))
@@ -68,7 +72,7 @@ class Records:
         return None, max(start, stop)
 
     def _sane(self, data: bytes, places: Ints, around: Ints | None) -> tuple[NDArray[np.bool_], Ints, Ints]:
-        """Whether headers can be ones of records, their seconds and their sizes."""
+        """Return which positions have a plausible header, with their seconds and sizes."""
         seconds, fraction, size, original = (words(data, self.kind, places + 4 * n).astype(np.int64) for n in range(4))
         good = (size >= LEAST_PACKET) & (size <= self.most) & (size <= original) & (original <= LARGEST_PACKET)
         good &= fraction < NANOSECONDS
@@ -82,7 +86,7 @@ class Records:
         return good, seconds, size
 
     def _chained(self, data: bytes, places: Ints, final: bool) -> Ints:
-        """Those from which CHAIN records follow each other, or fewer up to the end of the file."""
+        """Return the positions from which CHAIN records follow each other, or fewer up to the end of the file."""
         end = len(data)
         start, at = places, places
         around: Ints | None = None
@@ -107,7 +111,7 @@ class Records:
 
 
 class Blocks:
-    """Looks for blocks of a pcapng. ``near_us``: time of the packet before the damage, None if there was none."""
+    """The search for pcapng blocks. ``near_us``: time of the packet before the damage; None if there is none."""
 
     def __init__(self, order: str, interfaces: Sequence[Interface], near_us: int | None) -> None:
         self.order = order
@@ -115,7 +119,7 @@ class Blocks:
         self.near_us = near_us
 
     def next(self, data: bytes, start: int, final: bool) -> Found:
-        """As of Records."""
+        """Return the first position from ``start``. ``final``: True if no data follows."""
         kind = f"{self.order}u4"
         stop = len(data) - 11 if final else len(data) - AHEAD_BLOCKS
         for begin, end in _looks(start, stop):
@@ -127,7 +131,7 @@ class Blocks:
             inside = places + sizes <= len(data)
             places, sizes = places[inside], sizes[inside]
             places = places[words(data, kind, places + sizes - 4) == sizes]
-            sections = np.flatnonzero(kinds == SECTION) + begin  # also in the other order
+            sections = np.flatnonzero(kinds == SECTION) + begin  # also in the other byte order
             sections = sections[sections <= len(data) - 12]
             sections = sections[np.isin(words(data, "<u4", sections + 8), BYTE_ORDERS)]
             places = np.union1d(places, sections)
@@ -138,12 +142,12 @@ class Blocks:
 
     def is_chain(self, data: bytes, at: int, final: bool) -> bool:
         """True if BLOCKS blocks follow each other from here, or fewer up to the end of the file."""
-        order, known = self.order, True  # the interfaces of packets are
+        order, has_interfaces = self.order, True  # interfaces of the section are known
         for count in range(BLOCKS):
             if at + 12 > len(data):
                 return final and count > 0
             if data[at : at + 4] == PCAPNG:
-                known = False
+                has_interfaces = False
                 if (order := SECTION_ORDERS.get(data[at + 8 : at + 12], "")) == "":
                     return False
             kind, size = struct.unpack_from(f"{order}II", data, at)
@@ -154,8 +158,8 @@ class Blocks:
             if struct.unpack_from(f"{order}I", data, at + size - 4) != (size,):
                 return False
             if kind == INTERFACE:
-                known = False
-            elif kind == PACKET and known and not self._is_packet(data, at, size):
+                has_interfaces = False
+            elif kind == PACKET and has_interfaces and not self._is_packet(data, at, size):
                 return False
             at += size
         return True
@@ -174,7 +178,7 @@ class Blocks:
 
 
 def _looks(start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Ranges up to ``stop``, each twice as long as the one before."""
+    """Yield ranges up to ``stop``, each twice as long as the one before."""
     size = FIRST_LOOK
     while start < stop:
         yield start, min(start + size, stop)

@@ -1,8 +1,9 @@
-"""Large captures in parts without reading them: a boundary is guessed, and whoever reads a part proves the next one.
+"""Splitting large captures without reading them: boundaries are guessed, and the reader of each part verifies the next
+one.
 
-A guess is a place from which several records follow each other. Somebody who captures the download of a capture can
-make that wrong. But the first part begins where it should, and a part that was read to its end tells whether the next
-one begins there; so all are right if none says otherwise (``is_proven``).
+A guess is a position from which several records follow each other, which can be wrong if the captured traffic contains
+a capture. But the first part has an exact start, and a part that was read to its end shows whether the next one begins
+there; so all guesses are right if no reader reports otherwise (``is_proven``).
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from kwire.capture.files.salvage import AHEAD, AHEAD_BLOCKS, Blocks, Records
 from kwire.capture.limits import SNAPLEN
 
 NOT_PROVEN = "no record ends where the next part begins"
-LOOK = 1024 * 1024  # bytes in which a place is looked for
-UNKNOWN = -1  # time of the packet before a part
+LOOK = 1024 * 1024  # bytes searched for a boundary
+UNKNOWN = -1  # time of the packet before a part, if not known
 
 
 def guessed(path: str, size: int) -> list[Split]:
-    """A capture in parts of about ``size`` bytes. A gzip'd file is one part. Raises: OSError."""
+    """Return a capture in parts of about ``size`` bytes; a gzip file is one part. Raises: OSError."""
     file = CaptureFile(path, block=65_536)
     first = next(file.blocks(), None)
     if first is None:
@@ -30,7 +31,7 @@ def guessed(path: str, size: int) -> list[Split]:
     begin, end = first.whole, file.size
     if begin.packed or first.then is None:
         return [begin]
-    found: list[Split] = []
+    parts: list[Split] = []
     search = _search(first)
     ahead = AHEAD_BLOCKS if begin.pcapng else AHEAD
     with open_at(path) as raw:
@@ -41,9 +42,9 @@ def guessed(path: str, size: int) -> list[Split]:
             data = raw.read(LOOK + ahead)
             place, _ = search.next(data, 0, near + len(data) == end)
             if place is not None:
-                found.append(replace(begin, stop=near + place))
+                parts.append(replace(begin, stop=near + place))
                 begin = replace(first.then, start=near + place, time_us=UNKNOWN)
-    return [*found, begin]
+    return [*parts, begin]
 
 
 def _search(first: Block) -> Records | Blocks:
@@ -55,8 +56,10 @@ def _search(first: Block) -> Records | Blocks:
 
 
 def is_proven(file: CaptureFile, then: Split | None, records: int) -> bool:
-    """Whether a part, of so many records, was read as one that was found exactly would have been: without damage, and
-    up to where the next part begins, which was told all that was told by then. None for the last: it may be cut.
+    """Return whether a part was read as an exact one would have been: without damage, and up to the start of the next
+    part.
+
+    None for the last part, which may be truncated.
     """
     if then is None:
         return all(_is_cut(problem) and records >= BEFORE for problem in file.problems)
@@ -65,5 +68,5 @@ def is_proven(file: CaptureFile, then: Split | None, records: int) -> bool:
 
 
 def _is_cut(problem: Problem) -> bool:
-    """The last record is, and no other was looked for behind it."""
+    """True if only the last record is truncated."""
     return problem.reason.startswith(CUT) and PASSED not in problem.reason

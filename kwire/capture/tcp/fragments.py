@@ -1,4 +1,4 @@
-"""Packets in IP fragments: each fragment but the first becomes a segment of its own, once the first is there."""
+"""Reassembly of IP fragments: each later fragment becomes a segment of its own once the first fragment is available."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kwire.capture.tcp.segments import ACK, FIN
 
 
 class _LaterFragment(NamedTuple):
-    """A fragment after the first. ``start``: of its bytes in the file."""
+    """A fragment after the first. ``start``: position of its bytes in the file."""
 
     offset: int
     size: int
@@ -23,7 +23,7 @@ class _LaterFragment(NamedTuple):
 
 
 class _FirstFragment(NamedTuple):
-    """What the first fragment has for all. ``header``: bytes of TCP's header."""
+    """The first fragment, with the attributes of all fragments. ``header``: bytes of the TCP header."""
 
     sport: int
     dport: int
@@ -36,10 +36,13 @@ class _FirstFragment(NamedTuple):
 class _FragmentedPacket:
     """A packet in fragments.
 
-    path: of the file that its fragments are in.
-    head: the first fragment.
-    early: fragments that came before the first; ``dropped``: how many of them there was no room for.
-    last: bytes of the packet, once its last fragment was seen; ``seen``: bytes of the fragments that were seen.
+    Attributes:
+        path: file of the fragments.
+        head: the first fragment.
+        early: fragments that arrived before the first.
+        dropped: number of early fragments above the limit.
+        last: size of the packet; None until its last fragment arrived.
+        seen: bytes of the fragments so far.
     """
 
     path: str
@@ -55,9 +58,10 @@ class _FragmentedPacket:
 
 
 class Fragments:
-    """Packets of which fragments are missing, at most MAX_FRAGMENTED of them, the oldest first.
+    """Packets with missing fragments, at most MAX_FRAGMENTED, oldest first.
 
-    given_up: how many fragments were passed over because their first was never seen, by file.
+    Attributes:
+        given_up: number of fragments without a first fragment, by file.
     """
 
     def __init__(self) -> None:
@@ -68,21 +72,22 @@ class Fragments:
         return bool(self._packets)
 
     def finish(self) -> list[Skipped]:
-        """Return the fragments whose first was never seen; no more packets will come."""
+        """Return the fragments without a first fragment, at the end of the capture."""
         while self._packets:
             self._give_up()
         given_up, self.given_up = self.given_up, Counter()
         return [Skipped(path, count, NO_FIRST_FRAGMENT) for path, count in sorted(given_up.items()) if count]
 
     def _give_up(self) -> None:
-        """Forget the oldest packet."""
+        """Drop the oldest packet."""
         packet = self._packets.pop(next(iter(self._packets)))
         self.given_up[packet.path] += len(packet.early) + packet.dropped
 
     def join(self, parse: PacketHeaders, found: Rows, spare: dict[int, bytes]) -> Rows:
-        """Return the rows of a block with a row for each later fragment; first fragments have theirs already.
+        """Return the rows of a block, with a row for each later fragment added.
 
-        ``spare``: gets the payload of fragments that are not in the data of the block, by their start in the file.
+        Args:
+            spare: receives the payload of fragments that are not in the block's data, by file position.
         """
         block, more = parse.block, []
         rows = {int(row): n for n, row in enumerate(found.row)}
@@ -128,7 +133,7 @@ class Fragments:
 
 
 def _late_row(part: Fragment, head: _FirstFragment | None, piece: _LaterFragment, base: int) -> tuple[int, ...]:
-    """The row of a fragment that is not the first: a segment of the bytes that it carries."""
+    """Return the row of a later fragment: a segment with its bytes."""
     assert head is not None
     seq = (head.seq + piece.offset - head.header) & 0xFFFF_FFFF
     place = piece.start - base, piece.captured, piece.size

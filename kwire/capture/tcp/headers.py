@@ -1,4 +1,4 @@
-"""Headers of packets: link, VLAN, IPv4, IPv6 and TCP of a whole block at a time, as columns."""
+"""Parsing of link, VLAN, IPv4, IPv6 and TCP headers, for all packets of a block at once, as columns."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from kwire.capture.tcp.segments import FIN, MAPPED, RST, SYN, Bools
 
 TCP = 6
 NULL, ETHERNET, RAW, LOOP, SLL, IPV4_ONLY, IPV6_ONLY, SLL2 = 0, 1, 101, 108, 113, 228, 229, 276
-RAW_LINKS = (RAW, 12, 14, IPV4_ONLY, IPV6_ONLY, NULL, LOOP)  # no type of what follows, or none that is needed
+RAW_LINKS = (RAW, 12, 14, IPV4_ONLY, IPV6_ONLY, NULL, LOOP)  # without an EtherType, or not needing one
 HEADERS = {NULL: 4, LOOP: 4, ETHERNET: 14, SLL: 16, SLL2: 20}
 TYPES_AT = {ETHERNET: 12, SLL: 14, SLL2: 0}
 LINKS = {*RAW_LINKS, *HEADERS}
 VLANS = (0x8100, 0x88A8, 0x9100, 0x9200)
-EXTENSIONS = (0, 43, 60, 135, 139, 140)  # IPv6 headers that say their length in units of 8 bytes
+EXTENSIONS = (0, 43, 60, 135, 139, 140)  # IPv6 extension headers with a length in units of 8 bytes
 AUTHENTICATION, FRAGMENT = 51, 44
 
 
 class Fragment(NamedTuple):
-    """Part of a packet. ``start`` and ``end``: in the data of the block; ``offset``: of it in the packet."""
+    """A fragment of a packet. ``start`` and ``end``: in the data of the block; ``offset``: in the packet."""
 
     row: int
     start: int
     end: int
     offset: int
-    more: bool  # parts of the packet behind this one
-    key: tuple[int, ...]  # addresses, and the number of the packet
+    more: bool  # more fragments follow
+    key: tuple[int, ...]  # addresses, and the packet's identification
 
 
 @dataclass(slots=True)
 class Rows:
-    """Columns of segments before their endpoints are put in order; ``row``: of the record, ``start``: in the data."""
+    """Segments as columns, with unsorted endpoints. ``row``: index of the record, ``start``: offset in the data."""
 
     row: Ints
     shigh: Any
@@ -59,7 +59,7 @@ class Rows:
         return self if mask.all() else Rows(*(column[mask] for column in self.columns()))
 
     def plus(self, more: list[tuple[int, ...]]) -> Rows:
-        """With further rows, in the order of the records."""
+        """Return these rows and ``more``, in the order of the records."""
         if not more:
             return self
         added = [
@@ -81,7 +81,7 @@ def join_rows(parts: list[Rows]) -> Rows:
 
 
 class PacketHeaders:
-    """One block, parsed: ``found`` are rows with a TCP header, ``fragments`` are parts of fragmented packets."""
+    """The parsed headers of one block. ``found``: rows with a TCP header; ``fragments``: of fragmented packets."""
 
     def __init__(self, block: Block) -> None:
         self.block = block
@@ -95,7 +95,7 @@ class PacketHeaders:
         self.found = parts[0] if len(parts) == 1 else join_rows(parts)
 
     def _linked(self, rows: Ints) -> Iterator[tuple[Ints, Ints, int]]:
-        """Rows with where their IP header begins, and its version: those of each link type."""
+        """Yield rows with the start of their IP header and its version, by link type."""
         links = self.block.links
         kinds = (
             [int(links[0])] if len(links) and (links == links[0]).all() else [int(kind) for kind in np.unique(links)]
@@ -123,7 +123,7 @@ class PacketHeaders:
             self.skip(NOT_IP, other)
 
     def _typed(self, rows: Ints, at: Ints, kind: Ints) -> tuple[Ints, Ints]:
-        """Behind VLAN tags, rows whose type is IP."""
+        """Return the rows with IP after optional VLAN tags."""
         for _ in range(MAX_VLANS):
             tagged = np.isin(kind, VLANS)
             if not tagged.any():
@@ -148,7 +148,7 @@ class PacketHeaders:
         header = (self._u8(at) & 15) * 4
         transport = at + header
         whole = self.block.starts[rows] + self.block.originals[rows]
-        end = np.where(total == 0, whole, at + total)  # 0: the network card cuts it into packets
+        end = np.where(total == 0, whole, at + total)  # 0: segmentation offload, the network card splits it
         part = self._u16(at + 6)
         source, target = self._u32(at + 12) + MAPPED, self._u32(at + 16) + MAPPED
         none = np.zeros(len(rows), np.uint64)
@@ -178,7 +178,7 @@ class PacketHeaders:
         further = np.zeros(len(rows), bool)
         number = np.zeros(len(rows), np.int64)
         for _ in range(MAX_EXTENSIONS):
-            going = offset == 0  # behind the header of a later fragment there are no headers
+            going = offset == 0  # later fragments have no TCP header
             plain = going & np.isin(kind, EXTENSIONS)
             sealed = going & (kind == AUTHENTICATION)
             parted = going & (kind == FRAGMENT)
@@ -228,7 +228,7 @@ class PacketHeaders:
         return Rows(*[rows, *ends, self._u32(at + 4), self._u32(at + 8), flags, start, captured, size])
 
     def _long(self, rows: Ints, needed: Ints) -> Ints:
-        """Rows of which at least so much was captured."""
+        """Return the rows of which at least ``needed`` bytes were captured."""
         enough = needed <= self.block.starts[rows] + self.block.sizes[rows]
         if enough.all():
             return rows
@@ -236,13 +236,13 @@ class PacketHeaders:
         return rows[enough]
 
     def _cut(self, rows: Ints) -> None:
-        """Rows whose headers are not all there: they were not captured, or not sent."""
+        """Record rows with incomplete headers: not captured, or not sent."""
         captured = int(np.count_nonzero(self.block.sizes[rows] >= self.block.originals[rows]))
         self.skip(CUT_HEADERS, captured)
         self.skip(SNAPLEN, len(rows) - captured)
 
     def skip(self, why: str, count: int) -> None:
-        """Count packets that were not looked at, or not all of them."""
+        """Count skipped or truncated packets."""
         if count:
             self.skipped[why] = self.skipped.get(why, 0) + count
 
@@ -261,7 +261,7 @@ class PacketHeaders:
         return self._word(at, ">u8").astype(np.uint64)
 
     def _word(self, at: Ints, kind: str) -> Any:
-        """Integers that begin at these bytes; of those beyond the data, whatever."""
+        """Return the integers at these offsets; those beyond the data have any value."""
         places = len(self.data) - int(kind[2]) + 1
         if places < 1:
             return np.zeros(len(at), kind)

@@ -1,8 +1,8 @@
-"""Packets to TCP segments, a block of records at a time, as columns; no object is made for a packet.
+"""Packets to TCP segments, one block at a time, as columns; no object is created per packet.
 
-A segment names the place of its payload in the file, so that payload need not be carried along. Segments that neither
-carry bytes nor open or close a connection are left out. Checksums are not verified: a capture on the sending host
-sees them before the network card has filled them in.
+A segment has the file position of its payload, so payload need not be copied. Segments without payload that do not open
+or close a connection are left out. Checksums are not verified: a capture on the sending host sees packets before the
+network card sets them.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from kwire.capture.tcp.segments import Key, Segments
 
 @dataclass(slots=True)
 class SegmentReader:
-    """Blocks of packets to segments.
+    """A reader of segments from blocks of packets.
 
-    ports: of brokers; empty for all.
-    fragments: packets of earlier blocks of which fragments are missing.
-    unknown: link types that are not known.
+    Attributes:
+        ports: of brokers; empty for all.
+        fragments: packets of earlier blocks with missing fragments.
+        unknown: unknown link types so far.
     """
 
     ports: Collection[int] = ()
@@ -52,13 +53,13 @@ class SegmentReader:
         return _segments(block, found, parse.skipped, spare)
 
     def problems(self, path: str) -> list[Problem]:
-        """Return what is wrong with the packets that were read since the last call."""
+        """Return damage of packets since the last call."""
         kinds, self.unknown = sorted(self.unknown), set()
-        return [Problem(path, 0, f"link type {kind} is not known, its packets are passed over") for kind in kinds]
+        return [Problem(path, 0, f"unknown link type {kind}: its packets are skipped") for kind in kinds]
 
 
 def _segments(block: Block, found: Rows, skipped: dict[str, int], spare: dict[int, bytes]) -> Segments:
-    """Rows with each pair of endpoints in order, and numbered."""
+    """Return the rows with each pair of endpoints in order, and numbered."""
     sport, dport = found.sport.astype(np.uint64), found.dport.astype(np.uint64)
     upward = (found.shigh < found.dhigh) | (
         (found.shigh == found.dhigh) & ((found.slow < found.dlow) | ((found.slow == found.dlow) & (sport <= dport)))
@@ -87,11 +88,11 @@ def _segments(block: Block, found: Rows, skipped: dict[str, int], spare: dict[in
 
 
 def _numbered(columns: list[Any]) -> tuple[list[Key], Ints]:
-    """Distinct rows of these columns, and for each row the number of its own."""
+    """Return the distinct rows of these columns, and the index of each row's value."""
     if not len(columns[0]):
         return [], np.zeros(0, np.int64)
     mixed = np.zeros(len(columns[0]), np.uint64)
-    for column in columns:  # a hash finds the rows that are alike; what collides is sorted out below
+    for column in columns:  # a hash groups equal rows; collisions are resolved below
         mixed = (mixed ^ column) * np.uint64(0x9E37_79B9_7F4A_7C15)
         mixed ^= mixed >> np.uint64(29)
     _, first, flow = np.unique(mixed, return_index=True, return_inverse=True)
@@ -106,10 +107,12 @@ def _numbered(columns: list[Any]) -> tuple[list[Key], Ints]:
 def read_segments(
     split: Split, ports: Collection[int] = (), *, guess: bool = False, then: Split | None = None
 ) -> Iterator[Segments | Skipped | Problem]:
-    """The segments of the records that begin in a part of a file, a block at a time; at its end what was skipped.
+    """Yield the segments of the records that begin in a part of a file, per block; at the end skipped packets.
 
-    ``guess``: the part is one of ``guessed``, and ``then`` the next of them. That a guess may be wrong is told as the
-    problem NOT_PROVEN; so is damage, but for a file that is cut.
+    Args:
+        guess: the part is one of ``guessed``; if the guess may be wrong, a problem NOT_PROVEN is yielded, also for
+            damage other than a truncated file.
+        then: the next part, if ``guess``.
     """
     file = CaptureFile(split.path)
     reader = SegmentReader(ports)
@@ -131,10 +134,9 @@ def read_segments(
 
 
 def splits(path: str, size: int = 64 * BLOCK) -> list[Split]:
-    """A capture file in parts of about ``size`` bytes, found by going through all its records.
+    """Return a capture file in parts of about ``size`` bytes, after reading all record headers.
 
-    No part ends between the fragments of a packet, nor beside damage: each tells of what is damaged in it. A gzip'd
-    file is one part. Raises: OSError.
+    No part ends between the fragments of a packet, nor next to damage. A gzip file is one part. Raises: OSError.
     """
     file = CaptureFile(path, block=max(4_096, min(size, BLOCK)))
     reader = SegmentReader()

@@ -1,4 +1,4 @@
-"""TCP segments as columns, and the endpoints of their connections."""
+"""TCP segments as columns, and the endpoints of connections."""
 
 from __future__ import annotations
 
@@ -21,11 +21,16 @@ Key = tuple[int, int, int, int, int, int]  # two endpoints, the lower first: hal
 
 @dataclass(slots=True)
 class Segments:
-    """Columns of TCP segments in the order of the file, one entry each.
+    """TCP segments in file order, as columns.
 
-    ``flow``: index into ``keys``. ``upward``: sent by the first endpoint of the key. ``position``: byte offset of the
-    record. ``start``: of the payload in the file, of which ``captured`` bytes are there and ``size`` were sent.
-    ``spare``: payload by ``start`` that does not lie in ``data`` (a fragment that came before its first).
+    Attributes:
+        flow: index into ``keys``.
+        upward: sent by the first endpoint of the key.
+        position: byte offset of the record.
+        start: position of the payload in the file.
+        captured: captured bytes of the payload.
+        size: sent bytes of the payload.
+        spare: payload by ``start`` that is not in ``data``: fragments that arrived before the first one.
     """
 
     path: str
@@ -42,21 +47,21 @@ class Segments:
     seq: Ints
     ack: Ints
     flags: Ints
-    skipped: dict[str, int] = field(default_factory=dict)  # packets that were not looked at, by reason
+    skipped: dict[str, int] = field(default_factory=dict)  # number of skipped packets by reason
     spare: dict[int, bytes] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.flow)
 
     def payload(self, index: int) -> bytes:
-        """The captured bytes of one segment."""
+        """Return the captured payload of one segment."""
         start, size = int(self.start[index]), int(self.captured[index])
         if start in self.spare:
             return self.spare[start]
         return self.data[start - self.base : start - self.base + size]
 
     def columns(self) -> dict[str, Any]:
-        """References to segments, without payload, for whoever carries them elsewhere: name -> column."""
+        """Return references to the segments as columns by name, without payload."""
         keys = [struct.pack(">QQHQQH", *key) for key in self.keys]
         return {
             "connection": np.array(keys, object)[self.flow] if keys else np.array([], object),
@@ -73,18 +78,18 @@ class Segments:
 
 
 def unpack_key(connection: bytes) -> Key:
-    """The key that ``columns`` packed."""
+    """Return the key that ``columns`` packed."""
     key: Key = struct.unpack(">QQHQQH", connection)
     return key
 
 
 def endpoint(high: int, low: int, port: int) -> str:
-    """``host:port``, or ``[host]:port`` for IPv6."""
+    """Return ``host:port``, or ``[host]:port`` for IPv6."""
     if not high and low & ~0xFFFF_FFFF == MAPPED:
         return f"{ipaddress.IPv4Address(low & 0xFFFF_FFFF)}:{port}"
     return f"[{ipaddress.IPv6Address(high << 64 | low)}]:{port}"
 
 
 def endpoints(key: Key) -> tuple[str, str]:
-    """Both ends of a connection as text, the lower first."""
+    """Return both endpoints of a connection as text, the lower first."""
     return endpoint(*key[:3]), endpoint(*key[3:])

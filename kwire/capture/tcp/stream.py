@@ -1,7 +1,7 @@
-"""One direction of a TCP connection: segments in any order to bytes in order.
+"""One direction of a TCP connection: reordering of segments.
 
-What is in order never comes here but for ``next``; what is not waits, behind a hole that is filled or given up. Of
-bytes that were sent twice the first copy counts, as for most receivers.
+Segments in order only update ``next``; others are buffered until the gap before them is filled or given up. Of bytes
+sent twice the first copy counts, as in most receivers.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from kwire.capture.limits import ACKED_SEGMENTS, ACKED_US, HOLE_SECONDS, MAX_HEL
 
 MASK = 0xFFFF_FFFF
 HALF = 0x8000_0000
-WINDOW = 1 << 30  # TCP's largest; what is acknowledged beyond it is nonsense
-KEPT = 2_048  # bytes of the last segment, to notice that another copy differs
+WINDOW = 1 << 30  # TCP's largest window; acknowledgements beyond it are invalid
+KEPT = 2_048  # bytes of the last segment, to compare retransmissions with
 
 
 class Piece(NamedTuple):
-    """Bytes of a stream: ``size`` of them were sent, of which ``payload`` was captured."""
+    """Bytes of a stream: ``size`` were sent, ``payload`` was captured."""
 
-    seq: int  # counted on beyond 32 bits
+    seq: int  # extended beyond 32 bits
     time_us: int
     payload: bytes
     size: int
@@ -32,36 +32,36 @@ class Piece(NamedTuple):
         return self.seq + self.size
 
     def part(self, begin: int, end: int) -> Piece:
-        """What of it lies between two sequence numbers."""
+        """Return the part between two sequence numbers."""
         begin, end = max(begin, self.seq), min(end, self.end)
         payload = self.payload[begin - self.seq : end - self.seq]
         return self._replace(seq=begin, payload=payload, size=end - begin)
 
 
 class Stream:
-    """``next``: the sequence number that is due, counted on beyond 32 bits; None before the first segment."""
+    """One direction. ``next``: next sequence number, extended beyond 32 bits; None before the first segment."""
 
     __slots__ = ("acked", "conflicts", "fin", "held", "held_bytes", "last", "next", "retransmitted", "since", "waited")
 
     def __init__(self) -> None:
         self.next: int | None = None
-        self.held: list[Piece] = []  # by sequence number, none overlapping another
+        self.held: list[Piece] = []  # by sequence number, without overlaps
         self.held_bytes = 0
-        self.since = 0  # time of the segment that showed the hole
-        self.waited = 0  # segments of the connection after it
-        self.acked: int | None = None  # what the peer has acknowledged, 32 bits
+        self.since = 0  # time of the segment that revealed the gap
+        self.waited = 0  # segments of the connection since then
+        self.acked: int | None = None  # acknowledged by the peer, 32 bits
         self.fin: int | None = None
-        self.last: tuple[int, bytes] = (0, b"")  # what was delivered last
+        self.last: tuple[int, bytes] = (0, b"")  # last delivered segment
         self.retransmitted = self.conflicts = 0
 
     def place(self, seq: int) -> int:
-        """A 32-bit sequence number, counted on: the one nearest to ``next``."""
+        """Return a 32-bit sequence number extended to the value nearest to ``next``."""
         assert self.next is not None
         delta = (seq - self.next) & MASK
         return self.next + (delta - (1 << 32) if delta >= HALF else delta)
 
     def hold(self, piece: Piece) -> None:
-        """Keep what of a piece is new."""
+        """Buffer the new bytes of a piece."""
         assert self.next is not None
         if piece.seq < self.next:
             self.retransmitted += 1
@@ -69,14 +69,14 @@ class Stream:
             if piece.end <= self.next:
                 return
             piece = piece.part(self.next, piece.end)
-        if not self.hole:
+        if not self.gap:
             self.since, self.waited = piece.time_us, 0
         for part in self._uncovered(piece):
             self.held.insert(bisect_left(self.held, part.seq, key=lambda held: held.seq), part)
             self.held_bytes += len(part.payload)
 
     def _uncovered(self, piece: Piece) -> list[Piece]:
-        """The parts of a piece that are not held yet."""
+        """Return the parts of a piece that are not buffered yet."""
         parts, begin = [], piece.seq
         n = max(0, bisect_left(self.held, piece.seq, key=lambda held: held.seq) - 1)
         while n < len(self.held) and self.held[n].seq < piece.end:
@@ -94,13 +94,13 @@ class Stream:
         return parts
 
     def _compare(self, piece: Piece, seq: int, known: bytes) -> None:
-        """Count a conflict if a piece says otherwise than bytes that are known."""
+        """Count a conflict if a piece differs from bytes received before."""
         begin, end = max(seq, piece.seq), min(seq + len(known), piece.seq + len(piece.payload))
         if begin < end and known[begin - seq : end - seq] != piece.payload[begin - piece.seq : end - piece.seq]:
             self.conflicts += 1
 
     def due(self) -> Piece | None:
-        """The next piece in order, if it is there."""
+        """Return the next piece in order, if it is available."""
         if not self.held or self.held[0].seq != self.next:
             return None
         piece = self.held.pop(0)
@@ -110,8 +110,8 @@ class Stream:
         return piece
 
     @property
-    def hole(self) -> int:
-        """Bytes that are missing: before what is held, or that the peer says it has."""
+    def gap(self) -> int:
+        """Number of missing bytes: before the buffered ones, or acknowledged by the peer."""
         if self.next is None:
             return 0
         if self.held:
@@ -121,18 +121,20 @@ class Stream:
         ahead = (self.acked - self.next) & MASK
         if ahead >= WINDOW:
             return 0
-        return ahead if self.fin is None else min(ahead, self.fin - self.next)  # the end itself takes a number as well
+        return ahead if self.fin is None else min(ahead, self.fin - self.next)  # FIN takes a sequence number too
 
     def notice(self, ack: int, time_us: int) -> bool:
-        """Take in what the peer acknowledges; True if it has what was not seen here."""
-        before = self.hole
+        """Process an acknowledgement of the peer; return True if it covers bytes that were not captured."""
+        before = self.gap
         self.acked = ack
-        if self.hole and not before:
+        if self.gap and not before:
             self.since, self.waited = time_us, 0
-        return self.hole > 0
+        return self.gap > 0
 
     def is_lost(self, now_us: int) -> bool:
-        """True if the hole will not be filled: too much waits, too long, or the peer has what we have not seen."""
+        """True if the gap will not be filled: too much is buffered, too much time passed, or the peer has
+        acknowledged it.
+        """
         if len(self.held) > MAX_HELD_SEGMENTS or self.held_bytes > MAX_HELD:
             return True
         waited = now_us - self.since
@@ -144,12 +146,12 @@ class Stream:
 
     @property
     def is_done(self) -> bool:
-        """True if all up to the end was delivered."""
+        """True if everything up to FIN was delivered."""
         return self.fin is not None and self.next is not None and self.next >= self.fin
 
     def give_up(self) -> int:
-        """Go on behind the hole; the bytes that were lost."""
-        lost = self.hole
+        """Skip the gap; return the number of lost bytes."""
+        lost = self.gap
         assert self.next is not None
         self.next += lost
         if self.held:

@@ -33,7 +33,7 @@ def assign(group: ConsumerGroup, cluster: Cluster, settings: Settings, *, alike:
             ids[topics] = group.ids_of(member, cluster)
         members[member.member_id] = _described(group, member, ids[topics])
     partitions = {topic.topic_id: len(topic.partitions) for topic in cluster.topics.values()}
-    group.target = assignors.assign(name, members, partitions, alike=alike, release=uniform)
+    group.target = assignors.assign(name, members, partitions, homogeneous=alike, release=uniform)
     group.assignment_epoch = group.epoch
     return Note(
         event=EventKind.GENERATION,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from tools.handmade_calls import BEGIN, CallLog
 
-from kwire.analysis.clusters import Clusters, Saying, saying_of
+from kwire.analysis.clusters import Clusters, ClusterStatement, statement_of
 from kwire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kwire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -28,14 +28,14 @@ ANSWERS = [  # request, response, version, cluster, nodes
 
 @pytest.mark.parametrize(("request_", "response", "version", "cluster", "nodes"), ANSWERS)
 def test_what_an_answer_says(request_, response, version, cluster, nodes) -> None:  # type: ignore[no-untyped-def]
-    found = saying_of(CallLog().call("a", 0, request_, response, version))
-    expected = None if nodes is None else Saying(BEGIN + 1000, "a", "10.0.0.9:9092", cluster, nodes)
+    found = statement_of(CallLog().call("a", 0, request_, response, version))
+    expected = None if nodes is None else ClusterStatement(BEGIN + 1000, "a", "10.0.0.9:9092", cluster, nodes)
     assert found == expected
 
 
-def said(ts: int, broker: str, cluster: str | None, *nodes: str, conn: str = "") -> Saying:
+def said(ts: int, broker: str, cluster: str | None, *nodes: str, conn: str = "") -> ClusterStatement:
     numbered = tuple(f"{ts} {node}" for node in nodes)
-    return Saying(ts, conn or f"{broker} {ts}", broker, cluster, numbered)
+    return ClusterStatement(ts, conn or f"{broker} {ts}", broker, cluster, numbered)
 
 
 CASES = [  # what was said, connection, broker, time; the cluster that is known, and what stands for one
@@ -59,11 +59,11 @@ CASES = [  # what was said, connection, broker, time; the cluster that is known,
 ]
 
 
-@pytest.mark.parametrize(("sayings", "conn", "broker", "ts", "known", "stands"), CASES)
-def test_cluster_of_a_broker(sayings, conn, broker, ts, known, stands) -> None:  # type: ignore[no-untyped-def]
-    for order in (sayings, sayings[::-1], [*sayings, *sayings]):
+@pytest.mark.parametrize(("statements", "conn", "broker", "ts", "known", "stands"), CASES)
+def test_cluster_of_a_broker(statements, conn, broker, ts, known, stands) -> None:  # type: ignore[no-untyped-def]
+    for order in (statements, statements[::-1], [*statements, *statements]):
         clusters = Clusters(order)
-        assert clusters.known(conn, broker, ts) == known
+        assert clusters.id_of(conn, broker, ts) == known
         assert clusters.of(conn, broker, ts) == stands
 
 
@@ -77,9 +77,9 @@ IDS = [  # what was said, broker; its id, which is the time of the answer that l
 ]
 
 
-@pytest.mark.parametrize(("sayings", "broker", "expected"), IDS)
-def test_id_of_a_broker(sayings: list[Saying], broker: str, expected: int | None) -> None:
-    assert Clusters(sayings).node_id(None, broker, 9) == expected
+@pytest.mark.parametrize(("statements", "broker", "expected"), IDS)
+def test_id_of_a_broker(statements: list[ClusterStatement], broker: str, expected: int | None) -> None:
+    assert Clusters(statements).node_id(None, broker, 9) == expected
 
 
 def test_equal_if_all_answers_are() -> None:

@@ -28,7 +28,7 @@ def test_folder_without_tables(tmp_path: Path) -> None:
 def test_not_the_table(tmp_path: Path) -> None:
     parquet.write(tmp_path, "one", capture(NAME))
     (tmp_path / "members" / "one.parquet").write_bytes((tmp_path / "errors" / "one.parquet").read_bytes())
-    with pytest.raises(ValueError, match="not the table members"):
+    with pytest.raises(ValueError, match="not a valid table members"):
         parquet.read(tmp_path)
     (tmp_path / "members" / "one.parquet").write_bytes(b"PAR1")
     with pytest.raises((ValueError, OSError)):

@@ -15,7 +15,7 @@ from tools.captures import CAPTURES
 from tools.handmade_calls import GROUP, two_members
 from tools.pcap import pcap
 
-from kwire.analysis.clusters import Clusters, Saying
+from kwire.analysis.clusters import Clusters, ClusterStatement
 from kwire.analysis.columns import Row
 from kwire.analysis.extract import events_of
 from kwire.analysis.groups.history import Ends, fold
@@ -194,7 +194,7 @@ def test_times_of_a_connection_are_bounded() -> None:
 
 
 def test_what_is_of_another_cluster_does_not_concern_a_group() -> None:
-    clusters = Clusters([Saying(1, "c1", "b:1", "one", ()), Saying(1, "c2", "b:2", "two", ())])
+    clusters = Clusters([ClusterStatement(1, "c1", "b:1", "one", ()), ClusterStatement(1, "c2", "b:2", "two", ())])
     found = [Unread(5, 7, "c1", "b:1", None), Unread(15, 17, "c3", "b:3", None)]
     assert in_cluster(found, "one", clusters).between(6, 9)
     assert not in_cluster(found, "two", clusters).between(6, 9)

@@ -25,10 +25,10 @@ def test_an_assignor_that_is_not_there() -> None:
 
 
 @pytest.mark.parametrize("name", SERVER)
-@pytest.mark.parametrize("alike", [True, False, None])
-def test_a_topic_without_metadata(name: str, alike: bool | None) -> None:
+@pytest.mark.parametrize("homogeneous", [True, False, None])
+def test_a_topic_without_metadata(name: str, homogeneous: bool | None) -> None:
     with pytest.raises(AssignorError, match="not in the metadata"):
-        assign(name, {"a": MemberSubscription([TOPIC])}, {}, alike=alike)
+        assign(name, {"a": MemberSubscription([TOPIC])}, {}, homogeneous=homogeneous)
 
 
 def test_the_example() -> None:

@@ -46,8 +46,8 @@ def test_static_members_come_first_and_by_instance_id() -> None:
 
 def test_alike_or_not_is_the_same() -> None:
     for group in server_groups.groups("range", "4.2.0"):
-        if group.alike:
-            assert range_assignor.assign(group.members, group.partitions, alike=False) == group.expected
+        if group.homogeneous:
+            assert range_assignor.assign(group.members, group.partitions, homogeneous=False) == group.expected
 
 
 def test_nobody_and_nothing() -> None:

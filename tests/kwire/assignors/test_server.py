@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from kwire.assignors.server import AssignorError, MemberSubscription, partitions_of, subscribed_alike
+from kwire.assignors.server import AssignorError, MemberSubscription, is_homogeneous, partitions_of
 
 T1, T2 = UUID(int=1), UUID(int=2)
 
@@ -19,9 +19,9 @@ SUBSCRIPTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("subscriptions", "alike"), SUBSCRIPTIONS)
-def test_subscribed_alike(subscriptions: list[list[UUID]], alike: bool) -> None:
-    assert subscribed_alike([MemberSubscription(topic_ids) for topic_ids in subscriptions]) is alike
+@pytest.mark.parametrize(("subscriptions", "homogeneous"), SUBSCRIPTIONS)
+def test_subscribed_alike(subscriptions: list[list[UUID]], homogeneous: bool) -> None:
+    assert is_homogeneous([MemberSubscription(topic_ids) for topic_ids in subscriptions]) is homogeneous
 
 
 def test_partitions_of() -> None:

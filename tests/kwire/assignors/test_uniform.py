@@ -1,4 +1,4 @@
-"""uniform where members subscribe alike, held to Kafka's class."""
+"""uniform where members subscribe homogeneous, held to Kafka's class."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_as_kafka() -> None:
 
 @pytest.mark.parametrize("groups", [GROUPS, OLD_GROUPS], ids=["4.2.0", "3.9.1"])
 def test_complete_and_even(groups: list[Group]) -> None:
-    for group in (group for group in groups if group.alike):
+    for group in (group for group in groups if group.homogeneous):
         target = group.assigned()
         assert server_groups.problems(group, target) == [], group.id
         loads = server_groups.loads(target)
@@ -32,7 +32,7 @@ def test_complete_and_even(groups: list[Group]) -> None:
 
 def test_loads_are_those_of_3_9_and_no_less_stays_put() -> None:
     """3.9 chose other members for the larger shares; their number and what stays put are the same or better."""
-    for group in (group for group in OLD_GROUPS if group.alike):
+    for group in (group for group in OLD_GROUPS if group.homogeneous):
         target = group.assigned()
         assert sorted(server_groups.loads(target)) == sorted(server_groups.loads(group.expected)), group.id
         assert server_groups.kept(group, target) >= server_groups.kept(group, group.expected), group.id
@@ -40,12 +40,12 @@ def test_loads_are_those_of_3_9_and_no_less_stays_put() -> None:
 
 def test_assigned_again_nothing_moves() -> None:
     for group in GROUPS:
-        if group.alike:
+        if group.homogeneous:
             members = {
                 member_id: MemberSubscription(group.members[member_id].topic_ids, assigned)
                 for member_id, assigned in group.expected.items()
             }
-            assert uniform.assign(members, group.partitions, alike=True) == group.expected, group.id
+            assert uniform.assign(members, group.partitions, homogeneous=True) == group.expected, group.id
 
 
 def test_larger_shares_go_to_members_that_fill_them_then_last() -> None:

@@ -15,16 +15,16 @@ GROUPS = server_groups.groups("uniform", "3.9.1")
 
 
 def test_groups_of_both_kinds_were_recorded() -> None:
-    assert [sum(group.alike is alike for group in GROUPS) for alike in (True, False)] == [135, 178]
+    assert [sum(group.homogeneous is homogeneous for group in GROUPS) for homogeneous in (True, False)] == [135, 178]
 
 
-@pytest.mark.parametrize("alike", [True, False], ids=["alike", "mixed"])
-def test_as_kafka(alike: bool) -> None:
+@pytest.mark.parametrize("homogeneous", [True, False], ids=["homogeneous", "mixed"])
+def test_as_kafka(homogeneous: bool) -> None:
     wrong = [
         group.id
         for group in GROUPS
-        if group.alike is alike
-        and assign("uniform", group.members, group.partitions, alike=alike, release="3.9") != group.expected
+        if group.homogeneous is homogeneous
+        and assign("uniform", group.members, group.partitions, homogeneous=homogeneous, release="3.9") != group.expected
     ]
     assert wrong == []
 
@@ -36,7 +36,7 @@ def test_kafka_4_2_differs() -> None:
 
 def test_complete() -> None:
     for group in GROUPS:
-        target = uniform_3_9.assign(group.members, group.partitions, group.alike)
+        target = uniform_3_9.assign(group.members, group.partitions, group.homogeneous)
         assert server_groups.problems(group, target) == [], group.id
 
 

@@ -20,7 +20,7 @@ def test_a_leader_with_directories() -> None:
 
 
 def test_a_message_that_says_another_version() -> None:
-    with pytest.raises(EncodeError, match="LeaderChangeMessage v1, version: says version 0"):
+    with pytest.raises(EncodeError, match="LeaderChangeMessage v1, version: the field is 0"):
         encode_stored(LeaderChangeMessage(), 1)
 
 

@@ -92,13 +92,13 @@ def test_every_type_of_record() -> None:
 @pytest.mark.parametrize("topic", RECORDS)
 @pytest.mark.parametrize("number", [-1, 18, 24, 32767])
 def test_types_that_are_not_known_can_be_told(topic: str, number: int) -> None:
-    with pytest.raises(UnknownRecordType, match=f"{topic} at byte 0: record type {number} is not known") as caught:
+    with pytest.raises(UnknownRecordType, match=f"{topic} at byte 0: unknown record type {number}") as caught:
         decode_record(topic, number.to_bytes(2, "big", signed=True) + b"whatever", b"\0\0")
     assert caught.value.record_type == number
 
 
 REFUSED: list[tuple[bytes | None, bytes | None, type[DecodeError], str]] = [
-    (None, VALUE, DecodeError, "a record without a key"),
+    (None, VALUE, DecodeError, "the record has no key"),
     (b"\0", VALUE, Truncated, "expected 2 bytes of record type, found 1"),
     (KEY[:-1], VALUE, Truncated, "expected 4 bytes, found 3"),
     (KEY, b"", Truncated, "expected 2 bytes of version, found 0"),

@@ -64,5 +64,5 @@ def test_a_version_that_nobody_knows() -> None:
 
 
 def test_the_version_is_in_it() -> None:
-    with pytest.raises(EncodeError, match="SubscriptionInfoData v2, version: says version 0"):
+    with pytest.raises(EncodeError, match="SubscriptionInfoData v2, version: the field is 0"):
         encode_stored(SubscriptionInfoData(), 2)

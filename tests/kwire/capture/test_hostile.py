@@ -51,46 +51,46 @@ GOOD, NEW = pcap(PACKETS), pcapng(PACKETS)
 LIMIT = 400  # MiB of a whole process
 
 DAMAGED = {  # file, heartbeats found, byte of the note, what it says
-    "empty": (b"", 0, 0, "an empty file"),
-    "three bytes": (b"\xd4\xc3\xb2", 0, 0, "not a capture: it begins with d4 c3 b2"),
+    "empty": (b"", 0, 0, "the file is empty"),
+    "three bytes": (b"\xd4\xc3\xb2", 0, 0, "not a capture: first bytes d4 c3 b2"),
     "bad magic": (b"\xd4\xc3\xb2\xa2" + GOOD[4:], 0, 0, "not a capture"),
     "half a header": (GOOD[:20], 0, 20, "ends inside its header"),
     "a record of 2 GiB": (
         GOOD + struct.pack("<IIII", 1, 1, 2**31 - 1, 2**31 - 1),
         5,
         len(GOOD),
-        "a record of 2147483647 bytes",
+        "the record size 2147483647 is above",
     ),
     "a record beyond the snapshot length": (
         GOOD + struct.pack("<IIII", 1, 1, 2_000_000, 0) + bytes(100),
         5,
         len(GOOD),
-        "a record of 2000000 bytes",
+        "the record size 2000000 is above",
     ),
     "cut inside a packet": (GOOD[:-10], 4, len(pcap(PACKETS[:-1])), "ends inside a record"),
     "a block of 2 GiB": (
         NEW + struct.pack("<II", 6, 0x7FFFFFF0) + bytes(64),
         5,
         len(NEW),
-        "a block of 2147483632 bytes",
+        "invalid block size 2147483632",
     ),
-    "a block not of whole words": (NEW + struct.pack("<II", 6, 33) + bytes(64), 5, len(NEW), "a block of 33 bytes"),
-    "a block too small": (NEW + struct.pack("<II", 6, 8) + bytes(64), 5, len(NEW), "a block of 8 bytes"),
+    "a block not of whole words": (NEW + struct.pack("<II", 6, 33) + bytes(64), 5, len(NEW), "invalid block size 33"),
+    "a block too small": (NEW + struct.pack("<II", 6, 8) + bytes(64), 5, len(NEW), "invalid block size 8"),
     "another length at its end": (
         NEW + struct.pack("<II", 9, 16) + bytes(4) + struct.pack("<I", 20),
         5,
         len(NEW),
-        "ends as one of 20",
+        "20 in the trailer",
     ),
     "a packet larger than its block": (
         NEW + block(6, struct.pack("<IIIII", 0, 0, 0, 500, 500) + bytes(20)),
         5,
         len(NEW),
-        "room for 20",
+        "above the 20 bytes in its block",
     ),
     "an interface that is not there": (NEW + enhanced(1, b"x" * 60, 60, number=7), 5, len(NEW), "interface 7"),
-    "a byte order that is none": (NEW + block(0x0A0D0D0A, bytes(16)), 5, len(NEW), "byte order"),
-    "gzip cut": (gzip.compress(GOOD)[:-30], None, None, "cut"),
+    "a byte order that is none": (NEW + block(0x0A0D0D0A, bytes(16)), 5, len(NEW), "byte-order magic"),
+    "gzip cut": (gzip.compress(GOOD)[:-30], None, None, "truncated"),
     "gzip damaged": (gzip.compress(GOOD)[:-200] + bytes(200), None, None, ""),
 }
 
@@ -212,32 +212,32 @@ def in_the_middle(place: int, put: bytes) -> bytes:
 PLACE = 5 + 2 * 100  # of the request of a heartbeat among MANY
 OWN = SIZES[PLACE] - 16
 GARBAGE = bytes(range(256)) * 40
-LIES = {  # file, bytes that are passed over, what is said
-    "2 GiB": (lying(PLACE, 2**31 - 1), SIZES[PLACE], "a record of 2147483647 bytes"),
-    "4 GiB": (lying(PLACE, 2**32 - 1), SIZES[PLACE], "a record of 4294967295 bytes"),
-    "beyond the snapshot length": (lying(PLACE, 2_000_000), SIZES[PLACE], "a record of 2000000 bytes"),
-    "in the first": (lying(0, 2**31 - 1), SIZES[0], "a record of 2147483647 bytes"),
-    "in the last but two": (lying(len(MANY) - 3, 2**31 - 1), SIZES[-3], "a record of 2147483647 bytes"),
-    "too long": (lying(PLACE, OWN + 3_000), SIZES[PLACE], "no record, by its time and its size"),
-    "too long by one": (lying(PLACE, OWN + 1), SIZES[PLACE], "no record, by its time and its size"),
-    "too long, both sizes": (lying(PLACE, OWN + 3_000, OWN + 3_000), 0, f"the next begins after {OWN}"),
-    "too long by one, both sizes": (lying(PLACE, OWN + 1, OWN + 1), 0, f"the next begins after {OWN}"),
+LIES = {  # file, skipped bytes, reason
+    "2 GiB": (lying(PLACE, 2**31 - 1), SIZES[PLACE], "the record size 2147483647 is above"),
+    "4 GiB": (lying(PLACE, 2**32 - 1), SIZES[PLACE], "the record size 4294967295 is above"),
+    "beyond the snapshot length": (lying(PLACE, 2_000_000), SIZES[PLACE], "the record size 2000000 is above"),
+    "in the first": (lying(0, 2**31 - 1), SIZES[0], "the record size 2147483647 is above"),
+    "in the last but two": (lying(len(MANY) - 3, 2**31 - 1), SIZES[-3], "the record size 2147483647 is above"),
+    "too long": (lying(PLACE, OWN + 3_000), SIZES[PLACE], "not a record: implausible time or size"),
+    "too long by one": (lying(PLACE, OWN + 1), SIZES[PLACE], "not a record: implausible time or size"),
+    "too long, both sizes": (lying(PLACE, OWN + 3_000, OWN + 3_000), 0, f"the next record begins after {OWN}"),
+    "too long by one, both sizes": (lying(PLACE, OWN + 1, OWN + 1), 0, f"the next record begins after {OWN}"),
     "up to behind the end": (lying(PLACE, 200_000), SIZES[PLACE], "the file ends inside a record"),
-    "too short": (lying(PLACE, OWN - 20), 20, "no record, by its time and its size"),
-    "nothing": (lying(PLACE, 0), SIZES[PLACE], "no record"),
-    "bytes between records": (in_the_middle(PLACE, GARBAGE), len(GARBAGE), "a record of"),
-    "zeros between records": (in_the_middle(PLACE, bytes(100_000)), 100_000, "no record"),
-    "a block of 2 GiB": (lying_block(PLACE, 4, 0x7FFFFFF0), None, "a block of 2147483632 bytes"),
-    "a block of 0 bytes": (lying_block(PLACE, 4, 0), None, "a block of 0 bytes"),
-    "a block not of whole words": (lying_block(PLACE, 4, 35), None, "a block of 35 bytes"),
-    "a block too long": (lying_block(PLACE, 4, 4_000), None, "that ends as one of"),
+    "too short": (lying(PLACE, OWN - 20), 20, "not a record: implausible time or size"),
+    "nothing": (lying(PLACE, 0), SIZES[PLACE], "not a record"),
+    "bytes between records": (in_the_middle(PLACE, GARBAGE), len(GARBAGE), "the record size"),
+    "zeros between records": (in_the_middle(PLACE, bytes(100_000)), 100_000, "not a record"),
+    "a block of 2 GiB": (lying_block(PLACE, 4, 0x7FFFFFF0), None, "invalid block size 2147483632"),
+    "a block of 0 bytes": (lying_block(PLACE, 4, 0), None, "invalid block size 0"),
+    "a block not of whole words": (lying_block(PLACE, 4, 35), None, "invalid block size 35"),
+    "a block too long": (lying_block(PLACE, 4, 4_000), None, "block length mismatch"),
     "a block up to behind the end": (lying_block(PLACE, 4, 1_000_000), None, "the file ends inside a record"),
     "another length at its end": (
         lying_block(PLACE, -4 % len(enhanced(*MANY[PLACE])), 8),
         None,
-        "ends as one of 8",
+        "8 in the trailer",
     ),
-    "a packet larger than its block": (lying_block(PLACE, 20, 5_000), None, "a packet of 5000 bytes"),
+    "a packet larger than its block": (lying_block(PLACE, 20, 5_000), None, "the packet size 5000"),
     "an interface that is not there": (lying_block(PLACE, 8, 9), None, "interface 9"),
 }
 
@@ -254,10 +254,10 @@ def test_reading_continues_after_a_false_length(name: str, packed: bool, written
     (problem,) = problems
     assert said in problem.reason
     if passed is not None:
-        assert f"passed over {passed} bytes and went on" in problem.reason
+        assert f"skipped {passed} bytes and continued" in problem.reason
         assert data[problem.position :] != b""
     elif "block" in name:
-        assert f"passed over {len(enhanced(*MANY[PLACE]))} bytes and went on" in problem.reason
+        assert f"skipped {len(enhanced(*MANY[PLACE]))} bytes and continued" in problem.reason
 
 
 @pytest.mark.parametrize("name", LIES)
@@ -304,14 +304,14 @@ def test_number_of_reported_damages_is_limited(written: Callable[..., str]) -> N
     lines = b"no frame\n" * 3_000
     problems = all_of(written(b"{}\n" + lines, "bad.jsonl"))[2]
     assert len(problems) == MAX_DAMAGES + 2
-    assert "given up" in problems[-1].reason
+    assert "stopped after" in problems[-1].reason
 
 
 def test_repeated_damage_is_reported_once(written: Callable[..., str]) -> None:
     data = section() + b"".join(enhanced(*packet) for packet in MANY)
     (problem,) = all_of(written(data))[2]
-    assert "interface 0, of which nothing was said" in problem.reason
-    assert f"passed over {len(data) - len(section())} bytes" in problem.reason
+    assert "interface 0, which has no Interface Description Block" in problem.reason
+    assert f"skipped {len(data) - len(section())} bytes" in problem.reason
 
 
 def test_capture_inside_a_capture_is_not_read(written: Callable[..., str]) -> None:

@@ -40,15 +40,15 @@ def test_newer_version_keeps_what_it_cannot_read() -> None:
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({}, "expected one of hex_as_stored, hex_body, fields"),
     ({"hex_body": "00"}, "version: missing"),
-    ({"hex_body": "zz", "version": 0}, "hex_body: not hex: non-hexadecimal number found in fromhex() arg at position 0"),
+    ({"hex_body": "zz", "version": 0}, "hex_body: invalid hex: non-hexadecimal number found in fromhex() arg at position 0"),
     ({"hex_as_stored": "00"}, "ConsumerProtocolAssignment at byte 0: expected 2 bytes of version, found 1"),
     ({"hex_as_stored": "ffff"}, "ConsumerProtocolAssignment at byte 0: ConsumerProtocolAssignment has versions 0-3, not -1"),
     ({"hex_as_stored": None}, "hex_as_stored: missing"),
     ({"fields": {}}, "version: missing"),
     ({"fields": [], "version": 0}, "fields: expected an object, got an array"),
     ({"fields": {}, "version": 40000}, "ConsumerProtocolAssignment at byte 0: ConsumerProtocolAssignment has versions 0-3, not 40000"),
-    ({"fields": {"x": 1}, "version": 0}, "ConsumerProtocolAssignment v0, x: this version has no such field"),
-    ({"hex_body": "00000001", "version": 0}, "ConsumerProtocolAssignment v0 at byte 0, assigned_partitions: 1 elements of at least 6 bytes, 0 bytes left"),
+    ({"fields": {"x": 1}, "version": 0}, "ConsumerProtocolAssignment v0, x: unknown field in this version"),
+    ({"hex_body": "00000001", "version": 0}, "ConsumerProtocolAssignment v0 at byte 0, assigned_partitions: 1 elements of at least 6 bytes do not fit into the remaining 0 bytes"),
 ]  # fmt: skip
 
 

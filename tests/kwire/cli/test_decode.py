@@ -93,10 +93,10 @@ def test_text_that_is_not_utf8_survives() -> None:
 
 
 REFUSED: list[tuple[str | bytes, str, str]] = [  # line, message, path
-    ("{", "not JSON: Expecting property name enclosed in double quotes at character 1", ""),
-    ("[1]", "hex: not hex: non-hexadecimal number found in fromhex() arg at position 0", "hex"),
-    ('{"hex": "012"}', "hex: an odd number of hex digits", "hex"),
-    ("012", "hex: an odd number of hex digits", "hex"),
+    ("{", "invalid JSON: Expecting property name enclosed in double quotes at character 1", ""),
+    ("[1]", "hex: invalid hex: non-hexadecimal number found in fromhex() arg at position 0", "hex"),
+    ('{"hex": "012"}', "hex: odd number of hex digits", "hex"),
+    ("012", "hex: odd number of hex digits", "hex"),
     ('{"hex": 12}', "hex: expected hex, got a number", "hex"),
     ('{"hex": null}', "hex: missing", "hex"),
     ("{}", "hex: missing", "hex"),
@@ -106,14 +106,14 @@ REFUSED: list[tuple[str | bytes, str, str]] = [  # line, message, path
     ('{"hex": "00", "direction": "response", "api_key": 12}', "api_version: missing", "api_version"),
     ('{"hex": "00", "direction": "response", "api_key": "12"}', "api_key: expected an integer, got a string", "api_key"),
     ('{"hex": "00", "direction": "response", "api_key": true}', "api_key: expected an integer, got a boolean", "api_key"),
-    ('{"hex": "00120000", "api_key": 3}', "api_key: the line says 3, the frame 18", "api_key"),
-    ('{"hex": "00120000", "api_version": 1}', "api_version: the line says 1, the frame 0", "api_version"),
-    ('{"hex": "' + "9" * 5000 + ", ", "not JSON: Unterminated string starting at at character 8", ""),
-    ("\x00\x00", "hex: not hex: non-hexadecimal number found in fromhex() arg at position 0", "hex"),
-    (b"\xff\xfe", "not UTF-8: invalid start byte at byte 0 of the line", ""),
-    ("[" * 200_000, "hex: not hex: non-hexadecimal number found in fromhex() arg at position 0", "hex"),
-    ('{"hex":' + "[" * 200_000, "nested too deep", ""),
-    ('{"hex":' * 200_000, "nested too deep", ""),
+    ('{"hex": "00120000", "api_key": 3}', "api_key: the line has 3, but the header of the frame has 18", "api_key"),
+    ('{"hex": "00120000", "api_version": 1}', "api_version: the line has 1, but the header of the frame has 0", "api_version"),
+    ('{"hex": "' + "9" * 5000 + ", ", "invalid JSON: Unterminated string starting at at character 8", ""),
+    ("\x00\x00", "hex: invalid hex: non-hexadecimal number found in fromhex() arg at position 0", "hex"),
+    (b"\xff\xfe", "invalid UTF-8: invalid start byte at byte 0 of the line", ""),
+    ("[" * 200_000, "hex: invalid hex: non-hexadecimal number found in fromhex() arg at position 0", "hex"),
+    ('{"hex":' + "[" * 200_000, "nested too deeply", ""),
+    ('{"hex":' * 200_000, "nested too deeply", ""),
 ]  # fmt: skip
 
 
@@ -128,7 +128,7 @@ def test_refused_line(line: str | bytes, message: str, path: str) -> None:
 
 WRONG_FRAMES = [  # hex, message, path, offset
     ("", "RequestHeader at byte 0: expected 4 bytes of API key and version, found 0", "", 0),
-    ("03e70000", "RequestHeader at byte 0, request_api_key: API key 999 is not known", "request_api_key", 0),
+    ("03e70000", "RequestHeader at byte 0, request_api_key: unknown API key 999", "request_api_key", 0),
     ("000c0005", "RequestHeader at byte 2, request_api_version: Heartbeat has versions 0-4, not 5", "request_api_version", 2),
     ("000c0004", "RequestHeader v2 at byte 4, correlation_id: expected 4 bytes, found 0", "correlation_id", 4),
     (HEARTBEAT.hex()[:-4], f"HeartbeatRequest v4 at byte {len(HEARTBEAT) - 2}, group_instance_id: expected 1 bytes, found 0", "group_instance_id", len(HEARTBEAT) - 2),
@@ -144,13 +144,13 @@ def test_refused_frame(frame: str, message: str, path: str, offset: int) -> None
 
 def test_an_integer_of_thousands_of_digits() -> None:
     result = kwire("decode", given='{"hex": ' + "9" * 5000 + "}")
-    assert printed(result)[0]["error"]["message"].startswith("not JSON that can be read: ")
+    assert printed(result)[0]["error"]["message"].startswith("unsupported JSON: ")
 
 
 def test_huge_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "MAX_LINE", 200)
     result = kwire("decode", given="\n".join([LINE, "0" * 1000, LINE, "1" * 201]))
-    told: Any = {"error": {"message": "a line of more than 200 bytes", "path": "", "offset": None}}
+    told: Any = {"error": {"message": "the line is longer than 200 bytes", "path": "", "offset": None}}
     assert printed(result) == [DECODED, told, DECODED, told]
     assert result.stderr.count("\n") == 2
 

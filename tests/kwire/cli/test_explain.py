@@ -65,7 +65,7 @@ def test_text() -> None:
     assert result.stdout == TEXT
 
 
-def test_the_tree_in_the_readme() -> None:
+def test_the_tree_in_the_guide() -> None:
     metadata = encode_stored(ConsumerProtocolSubscription(topics=["orders"]), 0)
     request = JoinGroupRequest(
         group_id="billing",
@@ -76,7 +76,7 @@ def test_the_tree_in_the_readme() -> None:
     )
     frame = encode_request(request, 5, correlation_id=7, client_id="billing")
     shown = kwire("explain", frame.hex()).stdout
-    assert f"```\n{shown.rstrip()}\n```" in (golden.ROOT / "README.md").read_text("utf-8")
+    assert f"```\n{shown.rstrip()}\n```" in (golden.ROOT / "docs/how-to/frames.md").read_text("utf-8")
 
 
 def test_flat() -> None:
@@ -106,7 +106,7 @@ def test_records() -> None:
     lines = [line.split() for line in result.stdout.splitlines()]
     assert ["+6", "06|746561", "value", "nullable_bytes", "3", "bytes", '"tea"'] in lines
     (damaged,) = [line for line in lines if "unread" in line]
-    assert damaged[2:8] == ["records[1]", "unread", "a", "batch", "of", "84"]
+    assert damaged[2:8] == ["records[1]", "unread", "a", "batch", "has", "84"]
     assert max(map(len, result.stdout.splitlines())) <= 100
 
 
@@ -115,7 +115,9 @@ def test_records_as_json() -> None:
     path = "responses[0].partitions[0].records[0].records.gzip"
     unpacked = [piece for piece in pieces if piece.get("within") == path]
     assert [piece["value"] for piece in unpacked if piece["path"].endswith(".value")] == ["dGVh", None]
-    assert [piece["reason"] for piece in pieces if piece["type"] == "unread"] == ["a batch of 84 bytes, 83 left"]
+    assert [piece["reason"] for piece in pieces if piece["type"] == "unread"] == [
+        "a batch has 84 bytes, but only 83 remain"
+    ]
 
 
 def test_json() -> None:
@@ -202,10 +204,10 @@ def test_much_that_cannot_be_read() -> None:
 
 REFUSED: list[tuple[str, list[str]]] = [
     ("{}", ["hex: missing"]),
-    ("012", ["hex: an odd number of hex digits"]),
+    ("012", ["hex: odd number of hex digits"]),
     ('{"hex": "00", "direction": "response"}', ["api_key: missing"]),
     ("00", ["RequestHeader at byte 0: expected 4 bytes of API key and version, found 1"]),
-    ("03e70000", ["RequestHeader at byte 0, request_api_key: API key 999 is not known"]),
+    ("03e70000", ["RequestHeader at byte 0, request_api_key: unknown API key 999"]),
 ]
 
 

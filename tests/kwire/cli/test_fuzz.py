@@ -55,7 +55,7 @@ def test_the_same_seed_does_the_same(broker: str) -> None:
 
 def test_replay(broker: str, finding: Path) -> None:
     result = kwire("fuzz", broker, "--replay", str(finding))
-    assert (result.exit_code, result.stdout) == (0, "not found again: hang, no answer and no close in the time that the request allows\n")  # fmt: skip
+    assert (result.exit_code, result.stdout) == (0, "not reproduced: hang, no response and no close within the time that the request allows\n")  # fmt: skip
     (line,) = printed(kwire("fuzz", broker, "--replay", str(finding), "--json"))
     assert line == {"then": {"kind": "hang", "detail": "no answer"}, "now": None}
 
@@ -70,8 +70,8 @@ def test_not_an_address(where: str) -> None:
 def test_wrong_usage(broker: str, tmp_path: Path) -> None:
     bad = tmp_path / "bad.json"
     bad.write_text("{}")
-    assert "no such API" in kwire("fuzz", broker, "--api", "Nothing").stderr
-    assert "not a finding" in kwire("fuzz", broker, "--replay", str(bad)).stderr
+    assert "unknown API" in kwire("fuzz", broker, "--api", "Nothing").stderr
+    assert "invalid finding" in kwire("fuzz", broker, "--replay", str(bad)).stderr
     for arguments in (["--api", "Nothing"], ["--replay", str(bad)], ["--replay", "nowhere"], ["--count", "0"], ["--seed", "x"]):  # fmt: skip
         assert kwire("fuzz", broker, *arguments).exit_code == 2
 

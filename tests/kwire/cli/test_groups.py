@@ -25,7 +25,7 @@ def test_text() -> None:
     assert (done.exit_code, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[0] == "group g-cooperative-java-4.2.0-r3: classic; 2 members, 5 rebalances, 0 violations"
-    assert sum("revocation: m1 - JoinGroup after it gave up partitions" in line for line in lines) == 1
+    assert sum("revocation: m1 - JoinGroup after it revoked partitions" in line for line in lines) == 1
     topic = "t-cooperative-java-4.2.0-r3"
     assert f"      m2: {topic} 2  (+ {topic} 2)" in lines or f"      m2: {topic} 2" in lines
     assert any(line.startswith("      stopped (cooperative): m2 ") and "1 partition moved" in line for line in lines)
@@ -106,7 +106,7 @@ def test_what_if_says_what_is_missing() -> None:
     capture = str(CAPTURES / "kafka-python-3.0.12__kafka-4.2.0__admin.pcap")
     done = kwire("groups", capture, "--what-if", "sticky")
     assert done.exit_code == 0
-    assert "  what if sticky: nothing to replay: nobody was seen to join it" in done.stdout.splitlines()
+    assert "  what if sticky: nothing to replay: no member was seen joining" in done.stdout.splitlines()
     (*_, group) = json.loads(kwire("groups", "--json", capture, "--what-if", "sticky").stdout)["groups"]
     assert group["what_if"] == {"generations": [], "sum": None}
 
@@ -144,7 +144,7 @@ def test_what_was_not_read_is_told_as_capture_tells_it(tmp_path: Path) -> None:
     assert told == {tuple(row[name] for name in PROBLEM) for row in rows}
     shown = json.loads(done.stdout)
     assert {row["reason"]: row["note"] for row in shown["passed_over"]} == {
-        "not_tcp": "1 packet passed over: not TCP",
+        "not_tcp": "1 packet skipped: not TCP",
         "tls": "TLS for broker.example",
     }
     (damage,) = [row for row in rows if row["error"]]
@@ -163,7 +163,7 @@ def test_packets_cut_by_a_snap_length_are_damage(snaplen: int, tmp_path: Path) -
     (problem,) = shown["problems"]
     assert result.exit_code == 1
     assert problem.startswith(f"{cut}: ")
-    assert "packets cut by the snap length" in problem
+    assert "packets truncated by the snap length" in problem
     assert {row["reason"] for row in shown["passed_over"]} == {"gaps"}
     assert "no consumer group" not in result.stderr
     assert any(rebalance["incomplete"] for group in shown["groups"] for rebalance in group["rebalances"]) == (
@@ -192,7 +192,7 @@ def test_a_bar_on_a_terminal(verb: str, tmp_path: Path) -> None:
 def test_a_static_member_that_came_back_has_a_line() -> None:
     lines = kwire("groups", str(CAPTURES / "aiokafka-0.14.0__kafka-4.2.0__static.pcap.gz")).stdout.splitlines()
     (found,) = [line for line in lines if "restart: " in line]
-    assert "generation 2 goes on: restart: m2 ..752bb4af after 1.552 s - instance inst-2 came back" in found
+    assert "generation 2 continues: restart: m2 ..752bb4af after 1.552 s - instance inst-2 came back" in found
     times = [line.split()[0] for line in lines if line.startswith("  01:")]
     assert times == sorted(times)
 
@@ -227,11 +227,14 @@ def test_file_that_is_not_there() -> None:
 
 GROUPLESS = str(CAPTURES / "aiokafka-0.14.0__kafka-4.2.0__idempotent.pcap")
 MISSING = [  # arguments, reason
-    ([CAPTURE, "--group", "nope"], "no group nope in it; its groups: g-cooperative-java-4.2.0-r3"),
-    ([CAPTURE, "--group", "nope", "--group", "g-cooperative-java-4.2.0-r3"], "no group nope in it; its groups: g-coop"),
-    ([GROUPLESS], "no consumer group in it"),
-    ([GROUPLESS, "--group", "nope"], "no group nope in it; its groups: none"),
-    ([CAPTURE, "--port", "1"], "no Kafka traffic with a broker at port 1 in it"),
+    ([CAPTURE, "--group", "nope"], "group not in the captures: nope (groups: g-cooperative-java-4.2.0-r3"),
+    (
+        [CAPTURE, "--group", "nope", "--group", "g-cooperative-java-4.2.0-r3"],
+        "group not in the captures: nope (groups: g-coop",
+    ),
+    ([GROUPLESS], "no consumer group in the captures"),
+    ([GROUPLESS, "--group", "nope"], "group not in the captures: nope (groups: none"),
+    ([CAPTURE, "--port", "1"], "no Kafka traffic with a broker at port 1 in the captures"),
 ]
 
 
@@ -250,10 +253,10 @@ def test_a_capture_with_nothing_in_it(tmp_path: Path, verb: str) -> None:
     (tmp_path / "notes.txt").write_text("no capture")
     done = kwire(verb, str(tmp_path))
     assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"{tmp_path}: no capture file in it (their names end in .pcap, ")
+    assert done.stderr.startswith(f"{tmp_path}: no capture files (names ending in .pcap, ")
     path.write_bytes(gzip.decompress(Path(CAPTURE).read_bytes())[:24])
     done = kwire(verb, str(path))
-    assert (done.exit_code, done.stdout, done.stderr) == (1, "", "no Kafka traffic in it\n")
+    assert (done.exit_code, done.stdout, done.stderr) == (1, "", "no Kafka traffic in the captures\n")
 
 
 def test_a_filter_that_holds_of_no_frame() -> None:

@@ -62,7 +62,7 @@ def test_process() -> None:
     out, err = process.communicate(FRAME + b"zz\n" + FRAME)
     assert process.returncode == 1
     assert out.count(b"\n") == 3
-    assert err == b"<stdin>:2: hex: not hex: non-hexadecimal number found in fromhex() arg at position 0\n"
+    assert err == b"<stdin>:2: hex: invalid hex: non-hexadecimal number found in fromhex() arg at position 0\n"
 
 
 def test_input_is_streamed() -> None:
@@ -141,7 +141,7 @@ def test_a_full_disk_is_told(arguments: list[str]) -> None:
 def test_a_read_that_fails_is_not_called_a_write() -> None:
     result = kwire("capture", "/proc/self/mem")
     assert result.exit_code == 1
-    assert "cannot be read: Input/output error" in result.stderr
+    assert "read error: Input/output error" in result.stderr
     assert "cannot write" not in result.stderr
 
 

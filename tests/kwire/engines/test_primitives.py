@@ -68,20 +68,20 @@ def test_bad_uvarint(data: str, kind: type[DecodeError], reason: str) -> None:
 H4 = "01" + "00000000" + "01" + "00"  # HeartbeatRequest v4 with empty strings and null, before its tagged section
 
 REFUSED: list[tuple[str, type, int, str, str]] = [  # what, message, version, bytes, reason
-    ("count 2^31-1, nothing left", MetadataRequest, 0, "7fffffff", "2147483647 elements of at least 2 bytes, 0 bytes left"),
-    ("count 10^6, 6 bytes left", MetadataRequest, 0, "000f4240" + "00" * 6, "1000000 elements of at least 2 bytes, 6 bytes left"),
-    ("null array", SyncGroupRequest, 0, "0000" + "00000000" + "0000" + "ffffffff", "null in a field that cannot be null here"),
-    ("null string in an array", MetadataRequest, 0, "00000001" + "ffff", "null in a field that cannot be null here"),
-    ("compact length 0", HeartbeatRequest, 4, "00", "null in a field that cannot be null here"),
+    ("count 2^31-1, nothing left", MetadataRequest, 0, "7fffffff", "2147483647 elements of at least 2 bytes do not fit into the remaining 0 bytes"),
+    ("count 10^6, 6 bytes left", MetadataRequest, 0, "000f4240" + "00" * 6, "1000000 elements of at least 2 bytes do not fit into the remaining 6 bytes"),
+    ("null array", SyncGroupRequest, 0, "0000" + "00000000" + "0000" + "ffffffff", "the field is not nullable in this version"),
+    ("null string in an array", MetadataRequest, 0, "00000001" + "ffff", "the field is not nullable in this version"),
+    ("compact length 0", HeartbeatRequest, 4, "00", "the field is not nullable in this version"),
     ("varint too long", HeartbeatRequest, 4, "8080808080", "varint is longer than 5 bytes"),
     ("varint above 2^31-1", HeartbeatRequest, 4, "ffffffff0f", "varint 4294967295 is above 2147483647"),
     ("tag size past the end", HeartbeatRequest, 4, H4 + "01" + "28" + "05" + "00", "expected 5 bytes, found 1"),
     ("tag size above 2^31-1", HeartbeatRequest, 4, H4 + "01" + "28" + "ffffffff0f", "varint 4294967295 is above 2147483647"),
     ("tag count 2^31", HeartbeatRequest, 4, H4 + "8080808008", "varint 2147483648 is above 2147483647"),
-    ("tag count 2^31-1", HeartbeatRequest, 4, H4 + "ffffffff07", "2147483647 tagged fields in 0 bytes"),
-    ("tag count too large by one", HeartbeatRequest, 4, H4 + "01" + "28", "1 tagged fields in 1 bytes"),
+    ("tag count 2^31-1", HeartbeatRequest, 4, H4 + "ffffffff07", "2147483647 tagged fields do not fit into the remaining 0 bytes"),
+    ("tag count too large by one", HeartbeatRequest, 4, H4 + "01" + "28", "1 tagged fields do not fit into the remaining 1 bytes"),
     ("string length past the end", HeartbeatRequest, 0, "7530" + "61", "expected 30000 bytes, found 1"),
-    ("compact string above 32767 bytes", HeartbeatRequest, 4, "818002" + "61" * 32768, "a string of 32768 bytes is above 32767"),
+    ("compact string above 32767 bytes", HeartbeatRequest, 4, "818002" + "61" * 32768, "a string of 32768 bytes is above the limit of 32767"),
 ]  # fmt: skip
 
 
@@ -98,7 +98,12 @@ FETCH = encode(FetchRequest(), 12)[:-1].hex()  # before its tagged section
 
 KNOWN_TAG: list[tuple[str, str, str, str]] = [  # what, tagged section, path, reason
     ("shorter than its type", "01" + "00" + "01" + "0361", "cluster_id", "expected 2 bytes, found 1"),
-    ("longer than its type", "01" + "00" + "04" + "02610000", "cluster_id", "tag 0 says 4 bytes, its value takes 2"),
+    (
+        "longer than its type",
+        "01" + "00" + "04" + "02610000",
+        "cluster_id",
+        "tag 0 has size 4, but its value takes 2 bytes",
+    ),
     ("past the end", "01" + "00" + "05" + "0261", "cluster_id", "expected 5 bytes, found 2"),
 ]
 

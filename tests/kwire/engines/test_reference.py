@@ -55,13 +55,13 @@ DECODE_ERRORS: list[tuple[type, int, bytes, type[DecodeError], str]] = [
     (JoinGroupRequest, 9, b"\x02g" + bytes(8) + b"\x01\x00\x01\x02\x06range\x28" + b"meta", Truncated,
      "JoinGroupRequest v9 at byte 20, protocols[0].metadata: expected 39 bytes, found 4"),
     (JoinGroupRequest, 0, b"\x00\x01g", Truncated, "JoinGroupRequest v0 at byte 3, session_timeout_ms: expected 4 bytes, found 0"),
-    (HeartbeatRequest, 4, b"\x00", DecodeError, "HeartbeatRequest v4 at byte 0, group_id: null in a field that cannot be null here"),
-    (HeartbeatRequest, 0, b"\xff\xfe", DecodeError, "HeartbeatRequest v0 at byte 0, group_id: null in a field that cannot be null here"),
-    (MetadataRequest, 0, b"\x00\x00\x00\x01\xff\xff", DecodeError, "MetadataRequest v0 at byte 4, topics[0].name: null in a field that cannot be null here"),
-    (MetadataRequest, 1, b"\x7f\xff\xff\xff", LimitError, "MetadataRequest v1 at byte 0, topics: 2147483647 elements of at least 2 bytes, 0 bytes left"),
+    (HeartbeatRequest, 4, b"\x00", DecodeError, "HeartbeatRequest v4 at byte 0, group_id: the field is not nullable in this version"),
+    (HeartbeatRequest, 0, b"\xff\xfe", DecodeError, "HeartbeatRequest v0 at byte 0, group_id: the field is not nullable in this version"),
+    (MetadataRequest, 0, b"\x00\x00\x00\x01\xff\xff", DecodeError, "MetadataRequest v0 at byte 4, topics[0].name: the field is not nullable in this version"),
+    (MetadataRequest, 1, b"\x7f\xff\xff\xff", LimitError, "MetadataRequest v1 at byte 0, topics: 2147483647 elements of at least 2 bytes do not fit into the remaining 0 bytes"),
     (MetadataResponse, 1, bytes(4) + b"\0\0\0\1" + b"\0\0\0\1" + b"\0\0\0\1a\0" + b"\0\0\0\2" + bytes(20), LimitError,
-     "MetadataResponse v1 at byte 18, topics[0].partitions: 2 elements of at least 18 bytes, 20 bytes left"),
-    (OffsetFetchRequest, 8, b"\x02\x02g\x02\x02t\x05", LimitError, "OffsetFetchRequest v8 at byte 6, groups[0].topics[0].partition_indexes: 4 elements of at least 4 bytes, 0 bytes left"),
+     "MetadataResponse v1 at byte 18, topics[0].partitions: 2 elements of at least 18 bytes do not fit into the remaining 20 bytes"),
+    (OffsetFetchRequest, 8, b"\x02\x02g\x02\x02t\x05", LimitError, "OffsetFetchRequest v8 at byte 6, groups[0].topics[0].partition_indexes: 4 elements of at least 4 bytes do not fit into the remaining 0 bytes"),
     (HeartbeatRequest, 4, b"\x01\x00\x00\x00\x00\x01\x00\x80\x80\x80\x80\x08", LimitError, "HeartbeatRequest v4 at byte 7: varint 2147483648 is above 2147483647"),
 ]  # fmt: skip
 
@@ -93,18 +93,18 @@ def test_offsets_count_from_the_start_of_what_was_given() -> None:
 
 
 ENCODE_ERRORS: list[tuple[Any, int, str]] = [
-    (JoinGroupRequest(protocols=[Protocol(name=None)]), 9, ", protocols[0].name: null in a field that cannot be null here"),  # type: ignore[arg-type]
-    (JoinGroupRequest(group_instance_id="i"), 4, ", group_instance_id: this version cannot carry the field, and it is not at its default"),
+    (JoinGroupRequest(protocols=[Protocol(name=None)]), 9, ", protocols[0].name: the field is not nullable in this version"),  # type: ignore[arg-type]
+    (JoinGroupRequest(group_instance_id="i"), 4, ", group_instance_id: this version does not have the field, so it must have its default"),
     (JoinGroupRequest(group_id=7), 9, ", group_id: expected str, got int"),  # type: ignore[arg-type]
     (JoinGroupRequest(session_timeout_ms="7"), 9, ", session_timeout_ms: expected int, got str"),  # type: ignore[arg-type]
     (JoinGroupRequest(session_timeout_ms=2**31), 9, ", session_timeout_ms: 2147483648 does not fit into 4 bytes"),
     (JoinGroupRequest(protocols={}), 9, ", protocols: expected list, got dict"),  # type: ignore[arg-type]
     (JoinGroupRequest(protocols=[Assignment()]), 9, ", protocols[0]: expected Protocol, got Assignment"),  # type: ignore[list-item]
     (JoinGroupRequest(protocols=[Protocol(metadata="m")]), 9, ", protocols[0].metadata: expected bytes, got str"),  # type: ignore[arg-type]
-    (JoinGroupRequest(group_id="x" * 32768), 9, ", group_id: a string of 32768 bytes is above 32767"),
-    (JoinGroupRequest(group_id="x" * 32768), 0, ", group_id: a string of 32768 bytes is above 32767"),
+    (JoinGroupRequest(group_id="x" * 32768), 9, ", group_id: a string of 32768 bytes is above the limit of 32767"),
+    (JoinGroupRequest(group_id="x" * 32768), 0, ", group_id: a string of 32768 bytes is above the limit of 32767"),
     (JoinGroupRequest(unknown_tags={1: b""}), 5, ", unknown_tags: this version has no tagged fields"),  # type: ignore[call-arg]
-    (JoinGroupRequest(unknown_tags={-1: b""}), 9, ": tag -1 is not one of an unknown tagged field"),  # type: ignore[call-arg]
+    (JoinGroupRequest(unknown_tags={-1: b""}), 9, ": tag -1 is invalid or belongs to a declared field"),  # type: ignore[call-arg]
 ]  # fmt: skip
 
 

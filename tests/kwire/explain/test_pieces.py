@@ -1,15 +1,15 @@
 from __future__ import annotations
 
 from kwire.errors import DecodeError
-from kwire.explain.pieces import UNREAD, Explanation, Grower, Piece
+from kwire.explain.pieces import UNREAD, Explanation, Piece, TreeBuilder
 
 
-def grown(tree: Grower) -> Explanation:
+def explanation_of(tree: TreeBuilder) -> Explanation:
     return Explanation("", b"", tree.done())
 
 
 def test_a_node_is_what_is_in_it() -> None:
-    tree = Grower(100, "outer.")
+    tree = TreeBuilder(100, "outer.")
     tree.open(0, "list", "array of int8", 2)
     tree.leaf(0, 4, "list.(count)", "int32", 2)
     tree.leaf(4, 5, "list[0]", "int8", 7)
@@ -18,8 +18,8 @@ def test_a_node_is_what_is_in_it() -> None:
     (node,) = tree.done()
     assert (node.offset, node.end, node.own, node.path, node.name) == (100, 106, 4, "outer.list", "list")
     assert [(piece.name, piece.own) for piece in node.fields] == [("list[0]", 1), ("list[1]", 1)]
-    assert [piece.name for piece in grown(tree).leaves()] == ["(count)", "list[0]", "list[1]"]
-    assert [depth for depth, _ in grown(tree).walk()] == [0, 1, 1, 1]
+    assert [piece.name for piece in explanation_of(tree).leaves()] == ["(count)", "list[0]", "list[1]"]
+    assert [depth for depth, _ in explanation_of(tree).walk()] == [0, 1, 1, 1]
 
 
 def shape(pieces: tuple[Piece, ...]) -> list[object]:
@@ -27,7 +27,7 @@ def shape(pieces: tuple[Piece, ...]) -> list[object]:
 
 
 def test_giving_up_inside_a_node() -> None:
-    tree = Grower()
+    tree = TreeBuilder()
     tree.leaf(0, 1, "a", "int8")
     tree.open(1, "b", "struct")
     tree.leaf(1, 2, "b.c", "int8")
@@ -38,7 +38,7 @@ def test_giving_up_inside_a_node() -> None:
 
 
 def test_what_was_told_beyond_the_error_is_taken_back() -> None:
-    tree = Grower()
+    tree = TreeBuilder()
     tree.leaf(0, 1, "a", "int8")
     tree.open(1, "b", "struct")
     tree.leaf(1, 2, "b.c", "int8")
@@ -49,7 +49,7 @@ def test_what_was_told_beyond_the_error_is_taken_back() -> None:
 
 
 def test_giving_up_at_the_start() -> None:
-    tree = Grower(5)
+    tree = TreeBuilder(5)
     tree.open(0, "a", "struct")
     (rest,) = tree.give_up(DecodeError("no"), 0)
     assert (rest.offset, rest.length, rest.path) == (5, 0, "")

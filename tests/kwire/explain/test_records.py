@@ -130,9 +130,9 @@ def test_damage_in_one_batch_does_not_hide_the_next() -> None:
 
 
 BROKEN = [  # data, what is said of its end
-    (bytes(5), "a record batch has at least 61 bytes, 5 left"),
-    (build_batch(RECORDS)[:70], "left"),
-    (bytes(16) + b"\x07" + bytes(60), "magic 7 does not exist"),
+    (bytes(5), "a record batch has at least 61 bytes, but only 5 remain"),
+    (build_batch(RECORDS)[:70], "remain"),
+    (bytes(16) + b"\x07" + bytes(60), "magic is 7, expected 0, 1 or 2"),
     (bytes(16) + b"\x02" + bytes(60), "a batch of 12 bytes is too small"),
     (bytes(16) + b"\x00" + bytes(60), "a message of 12 bytes is too small"),
 ]
@@ -194,7 +194,7 @@ def test_nothing_is_unpacked_twice() -> None:
     (packed,) = [leaf for leaf in found.leaves() if leaf.unpacked]
     assert packed.unpacked is not None
     assert [(leaf.unpacked, leaf.error) for leaf in packed.unpacked.leaves() if leaf.type == "compressed"] == [
-        (None, "not told further")
+        (None, "truncated: decompressed data exceeds the display limit")
     ]
 
 
@@ -207,13 +207,13 @@ def test_how_much_is_told_is_limited() -> None:
     assert problems(found) == []
     first, second = [leaf for leaf in found.leaves() if leaf.type == "compressed"]
     assert first.unpacked is not None
-    assert unread(first.unpacked)[0][1] == "not told further"
-    assert (second.unpacked, second.error) == (None, "not told further")
+    assert unread(first.unpacked)[0][1] == "truncated: decompressed data exceeds the display limit"
+    assert (second.unpacked, second.error) == (None, "truncated: decompressed data exceeds the display limit")
     allowance = Allowance()
     allowance.bytes = 10
     _, pieces = explain_records(data, 0, "", allowance)
     errors = [leaf.error for leaf in Explanation("", data, pieces).leaves() if leaf.type == "compressed"]
-    assert errors == [f"more than {limit} bytes after decompression" for limit in (10, 5)]
+    assert errors == [f"decompressed data exceeds the limit of {limit} bytes" for limit in (10, 5)]
 
 
 SEEDS = [build_batch(RECORDS, codec=codec) for codec in NAMES] + [message(0, b"v"), message(1, b"v")]

@@ -21,7 +21,7 @@ from kwire.codec import encode
 from kwire.envelope import Request, Response
 from kwire.errors import DecodeError
 from kwire.explain import UNREAD, Explanation, Piece, explain_blob, explain_request, explain_response
-from kwire.explain.pieces import BOOKS, STRUCT, TAG_TYPE, TAGGED_FIELDS, TRAILING
+from kwire.explain.pieces import BOOKKEEPING, STRUCT, TAG_TYPE, TAGGED_FIELDS, TRAILING
 from kwire.headers import request_header_version, response_header_version
 from kwire.json.objects import dump
 from kwire.layout import List, Maybe, Node, Record, resolve
@@ -60,7 +60,7 @@ def coverage_problems(found: Explanation) -> list[str]:
 def fields(pieces: tuple[Piece, ...]) -> Iterator[Piece]:
     """The pieces that stand for values of the message; not books, nor what bytes hold inside."""
     for piece in pieces:
-        if piece.name in BOOKS or piece.name == TAGGED_FIELDS or piece.type in (STRUCT, TAG_TYPE):
+        if piece.name in BOOKKEEPING or piece.name == TAGGED_FIELDS or piece.type in (STRUCT, TAG_TYPE):
             yield from fields(piece.fields)
         else:
             yield piece

@@ -153,11 +153,11 @@ def test_one_api(address: tuple[str, int], api: int) -> None:
 
 
 WRONG: list[tuple[str, Answer, str, float]] = [  # kind, what the proxy does, what is told of it, patience
-    (CORRELATION, wrong_correlation, "was asked", 5),
-    (UNREADABLE, bytes_behind, "1 bytes behind the answer", 5),
+    (CORRELATION, wrong_correlation, "sent correlation id", 5),
+    (UNREADABLE, bytes_behind, "1 trailing bytes after the response", 5),
     (UNREADABLE, garbage, "frame length 1213486160", 5),
-    (HANG, hang, "no answer and no close in 0.5 s", 0.5),
-    (HARM, harm, f"the heartbeat of the healthy member is answered {ErrorCode(25).name}", 5),
+    (HANG, hang, "no response within 0.5 s", 0.5),
+    (HARM, harm, f"the heartbeat of the healthy member failed with {ErrorCode(25).name}", 5),
     (CRASH, crash, "a new connection: ", 5),
 ]
 
@@ -166,7 +166,7 @@ WRONG: list[tuple[str, Answer, str, float]] = [  # kind, what the proxy does, wh
 def test_what_is_wrong_is_found_and_found_again(
     address: tuple[str, int], monkeypatch: pytest.MonkeyPatch, kind: str, answer: Answer, detail: str, patience: float
 ) -> None:
-    monkeypatch.setattr(session, "PATIENCE", patience)
+    monkeypatch.setattr(session, "RESPONSE_TIME", patience)
     proxy = Between(address, answer)
     fuzzer = Fuzzer(proxy.address, seed=1, api=HEARTBEAT)
     try:
@@ -234,7 +234,7 @@ def test_a_coordinator_that_is_never_ready(address: tuple[str, int], monkeypatch
 
 def test_an_api_that_is_not_served(address: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Fuzzer, "_ask_versions", lambda _: {11: range(3)})
-    with pytest.raises(BrokerError, match="the broker does not serve Heartbeat"):
+    with pytest.raises(BrokerError, match="no common version of Heartbeat"):
         Fuzzer(address, api=HEARTBEAT)
 
 

@@ -41,24 +41,24 @@ def produce(records: bytes | None) -> bytes:
 def test_told_in_one_line() -> None:
     mutation = Mutation(b"", "count 1 says 2", "topics", 4)
     assert str(mutation) == "topics, byte 4: count 1 says 2"
-    assert str(Mutation(b"", "cut off, 2 bytes are gone", "", 4)) == "byte 4: cut off, 2 bytes are gone"
+    assert str(Mutation(b"", "truncated, 2 bytes removed", "", 4)) == "byte 4: truncated, 2 bytes removed"
 
 
 WHATS: list[tuple[bytes, str]] = [
     (HEARTBEAT, "header.request_api_key, byte 0: int16 12 becomes 13"),
     (HEARTBEAT, "header.request_api_version, byte 2: int16 4 becomes 5"),
-    (HEARTBEAT, "header.client_id, byte 8: length 1 says -2"),
+    (HEARTBEAT, "header.client_id, byte 8: length 1 becomes -2"),
     (HEARTBEAT, "header.client_id, byte 8: is null"),
-    (HEARTBEAT, "header, byte 11: tagged field 127 of 2 bytes"),
-    (HEARTBEAT, "group_id, byte 12: length 2 says 2147483647"),
-    (HEARTBEAT, "group_id, byte 12: length 2 says 2^32-1"),
-    (HEARTBEAT, "group_id, byte 12: length 2 says a varint that goes on"),
-    (HEARTBEAT, "group_id, byte 12: length 2 in a byte too many"),
+    (HEARTBEAT, "header, byte 11: tagged field 127 of 2 bytes is added"),
+    (HEARTBEAT, "group_id, byte 12: length 2 becomes 2147483647"),
+    (HEARTBEAT, "group_id, byte 12: length 2 becomes 2^32-1"),
+    (HEARTBEAT, "group_id, byte 12: length 2 becomes an unterminated varint"),
+    (HEARTBEAT, "group_id, byte 12: length 2 as an overlong varint"),
     (HEARTBEAT, "group_id, byte 12: becomes b'\\xff\\xfe'"),
     (HEARTBEAT, "generation_id, byte 15: int32 5 becomes -2147483648"),
     (HEARTBEAT, "group_instance_id, byte 22: is null"),
-    (HEARTBEAT, "byte 25: its last tagged field twice"),
-    (HEARTBEAT, "byte 27: size 1 of tagged field 20 says 2"),
+    (HEARTBEAT, "byte 25: its last tagged field is duplicated"),
+    (HEARTBEAT, "byte 27: size 1 of tagged field 20 becomes 2"),
     (HEARTBEAT, "byte 26: tagged field 20 becomes 128"),
     (produce(BATCH), "topic_data[0].partition_data[0].records, byte 35: batch length of the first batch, 65, becomes 2147483647"),
 ]  # fmt: skip
@@ -120,7 +120,9 @@ def test_batches() -> None:
 
 
 def test_two_batches_in_one() -> None:
-    (twice,) = (mutation for mutation in field_mutations(produce(BATCH)) if mutation.what == "its batches come twice")
+    (twice,) = (
+        mutation for mutation in field_mutations(produce(BATCH)) if mutation.what == "its batches are duplicated"
+    )
     records: Any = decode_request(twice.data).body
     assert records.topic_data[0].partition_data[0].records == BATCH * 2
 

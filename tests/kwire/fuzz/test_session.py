@@ -11,7 +11,7 @@ import pytest
 from kwire import decode_request, encode_request
 from kwire.envelope import Response
 from kwire.frames import pack
-from kwire.fuzz.session import EXCLUDED, PATIENCE, STORY, Names, Session, Step, due, shared
+from kwire.fuzz.session import EXCLUDED, RESPONSE_TIME, STORY, Names, Session, Step, due, shared
 from kwire.headers import ResponseHeader
 from kwire.layout import versions_of
 from kwire.messages import APIS
@@ -110,20 +110,20 @@ def sent(body: object, version: int) -> bytes:
 
 
 DUE: list[tuple[str, bytes, float]] = [
-    ("a request", sent(MetadataRequest(), 9), PATIENCE),
-    ("not to be read", pack(b"\0\3\0\1garbage"), PATIENCE),
-    ("empty", pack(b""), PATIENCE),
+    ("a request", sent(MetadataRequest(), 9), RESPONSE_TIME),
+    ("not to be read", pack(b"\0\3\0\1garbage"), RESPONSE_TIME),
+    ("empty", pack(b""), RESPONSE_TIME),
     ("half a prefix", b"\0\0", math.inf),
     ("more is announced", b"\0\0\0\xff" + b"\0\3\0\1", math.inf),
     ("an API that only the broker knows", pack(struct.pack(">hhi", 999, 0, 1)), math.inf),
-    ("an API that nobody knows", pack(struct.pack(">hhi", 998, 0, 1)), PATIENCE),
+    ("an unknown API", pack(struct.pack(">hhi", 998, 0, 1)), RESPONSE_TIME),
     ("nobody waits for acks", sent(ProduceRequest(acks=0), 9), math.inf),
-    ("acks", sent(ProduceRequest(acks=1, timeout_ms=1_000), 9), 1 + PATIENCE),
+    ("acks", sent(ProduceRequest(acks=1, timeout_ms=1_000), 9), 1 + RESPONSE_TIME),
     ("a long wait", sent(FetchRequest(max_wait_ms=2**31 - 1), 4), math.inf),
-    ("a wait below zero", sent(FetchRequest(max_wait_ms=-5), 4), PATIENCE),
-    ("a join", sent(JoinGroupRequest(session_timeout_ms=6_000, rebalance_timeout_ms=3_000), 5), 6 + PATIENCE),
+    ("a wait below zero", sent(FetchRequest(max_wait_ms=-5), 4), RESPONSE_TIME),
+    ("a join", sent(JoinGroupRequest(session_timeout_ms=6_000, rebalance_timeout_ms=3_000), 5), 6 + RESPONSE_TIME),
     ("a join for long", sent(JoinGroupRequest(session_timeout_ms=6_000, rebalance_timeout_ms=30_000), 5), math.inf),
-    ("a sync", sent(SyncGroupRequest(), 3), 6 + PATIENCE),
+    ("a sync", sent(SyncGroupRequest(), 3), 6 + RESPONSE_TIME),
 ]
 
 

@@ -64,7 +64,7 @@ def test_text_that_is_not_utf8_survives_json() -> None:
     assert from_json(HeartbeatRequest, json.loads(json.dumps(to_json(value, 0))), 0) == value
 
 
-NO_FIELD = "this version has no such field"
+NO_FIELD = "unknown field in this version"
 NO_TAG = "expected an object with tag numbers as keys"
 NO_UUID = "expected a uuid of 22 characters, got"
 REFUSED: list[tuple[type, int, object, str]] = [  # message, version, JSON form, what is said behind "Message vN"

@@ -94,7 +94,7 @@ def test_the_first_kept_offset_is_that_of_the_batch() -> None:
     [{"base_offset": 2**63}, {"producer_epoch": 2**15}, {"log_append_time": -(2**63) - 1}, {"last_offset": 2**31}],
 )
 def test_what_a_header_cannot_hold(wrong: dict[str, int]) -> None:
-    with pytest.raises(EncodeError, match="RecordBatch: a field of the header is out of range"):
+    with pytest.raises(EncodeError, match="RecordBatch: a header field is out of range"):
         build_batch([Record()], **wrong)  # type: ignore[arg-type]
 
 
@@ -128,9 +128,9 @@ ONE = build_batch([Record(value=b"v")])
 
 RECORD = bytes.fromhex("0c" + "000000" + "0101" + "00")
 KEY_TOO_LONG = bytes.fromhex("0c" + "000000" + "7e" + "000000")
-COUNT = "RecordBatch at byte 57, count: {} records of at least 7 bytes, {} bytes left"
+COUNT = "RecordBatch at byte 57, count: {} records of at least 7 bytes do not fit into {} bytes"
 BODIES: list[tuple[str, int, bytes, str]] = [
-    ("one more than counted", 0, RECORD, "RecordBatch at byte 61: 7 bytes behind the last record"),
+    ("one more than counted", 0, RECORD, "RecordBatch at byte 61: 7 trailing bytes after the last record"),
     ("one less than counted", 2, RECORD, COUNT.format(2, 7)),
     ("none, and counted", 1, b"", COUNT.format(1, 0)),
     ("negative count", -1, b"", COUNT.format(-1, 0)),
@@ -159,14 +159,14 @@ def test_where_compressed_records_are_wrong() -> None:
         list(read_batch(bytes(BEFORE) + data, BEFORE).records())
     text = "RecordBatch at byte 161, records[1].key: expected 63 bytes, found 3 (byte 11 after decompression)"
     assert str(caught.value) == text
-    with pytest.raises(DecodeError, match="RecordBatch at byte 161: not gzip: "):
+    with pytest.raises(DecodeError, match="RecordBatch at byte 161: invalid gzip data: "):
         read_batch(bytes(BEFORE) + with_body(packed, b"no gzip at all"), BEFORE).records()
 
 
 def test_the_caller_may_set_the_limit() -> None:
     batch = read_batch(build_batch([Record(value=bytes(1000))], codec=4))
     assert len(list(batch.records(limit=1010))) == 1
-    with pytest.raises(LimitError, match="RecordBatch at byte 66: more than 1000 bytes after decompression"):
+    with pytest.raises(LimitError, match="RecordBatch at byte 66: decompressed data exceeds the limit of 1000 bytes"):
         batch.records(limit=1000)
 
 
@@ -182,7 +182,7 @@ def test_wrong_checksum(at: int) -> None:
     data = ONE[:at] + bytes([ONE[at] ^ 1]) + ONE[at + 1 :]
     batch = read_batch(data)
     assert not batch.crc_is_right()
-    with pytest.raises(CrcError, match=r"RecordBatch at byte 17: crc .* does not match the bytes"):
+    with pytest.raises(CrcError, match=r"RecordBatch at byte 17: checksum .* does not match the data"):
         batch.records()
 
 
@@ -207,8 +207,8 @@ def header(**other: int) -> bytes:
 HEADERS: list[tuple[bytes, str]] = [
     (ONE[:60], "RecordBatch at byte 0: expected 61 bytes of batch header, found 60"),
     (ONE[:-1], f"RecordBatch at byte 0: expected {len(ONE)} bytes, found {len(ONE) - 1}"),
-    (header(magic=1), "RecordBatch at byte 16, magic: magic 1, not 2"),
-    (header(magic=-1), "RecordBatch at byte 16, magic: magic -1, not 2"),
+    (header(magic=1), "RecordBatch at byte 16, magic: magic is 1, expected 2"),
+    (header(magic=-1), "RecordBatch at byte 16, magic: magic is -1, expected 2"),
     (header(length=48), "RecordBatch at byte 8, length: batch length 48 is too small"),
     (header(length=-1), "RecordBatch at byte 8, length: batch length -1 is too small"),
     (header(length=2**31 - 1), f"RecordBatch at byte 0: expected {2**31 + 11} bytes, found {len(ONE)}"),

@@ -116,12 +116,12 @@ def test_newer_marker() -> None:
 
 
 REFUSED = [
-    (None, b"", DecodeError, "a control record without a key"),
+    (None, b"", DecodeError, "the control record has no key"),
     ("", b"", Truncated, "expected 2 bytes of version, found 0"),
     ("0000", b"", Truncated, "expected 2 bytes, found 0"),
     ("ffff0000", b"", UnknownApi, "ControlRecordKey has versions 0, not -1"),
-    ("00000001", None, DecodeError, "a control record without a value"),
-    ("00000006", None, DecodeError, "a control record without a value"),
+    ("00000001", None, DecodeError, "the control record has no value"),
+    ("00000006", None, DecodeError, "the control record has no value"),
     ("00000003", b"\0\0\0", Truncated, "expected 8 bytes, found 1"),
     ("00000001", b"\0\0\0", Truncated, "expected 4 bytes, found 1"),
     ("00000000", b"\xff\xff\0\0\0\0", UnknownApi, "EndTxnMarker has versions 0, not -1"),

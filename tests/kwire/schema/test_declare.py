@@ -35,26 +35,26 @@ def declared(annotation: Any, field: Any, *, versions: str = "0-9", flexible: st
 
 REFUSED: list[tuple[str, Callable[[], object], str]] = [
     ("no kind", lambda: declared(int, 3), "Message.field has no field kind"),
-    ("annotation of another type", lambda: declared(str, Int32()), "annotated <class 'str'>, but its kind needs <class 'int'>"),
-    ("annotation as text", lambda: declared("int", Int32()), "annotated with text"),
-    ("null not annotated", lambda: declared(str, String(null=True)), "annotated <class 'str'>, but its kind needs str | None"),
+    ("annotation of another type", lambda: declared(str, Int32()), "annotation is <class 'str'>, but its kind needs <class 'int'>"),
+    ("annotation as text", lambda: declared("int", Int32()), "annotation is a string"),
+    ("null not annotated", lambda: declared(str, String(null=True)), "annotation is <class 'str'>, but its kind needs str | None"),
     ("null annotated only", lambda: declared(str | None, String()), "its kind needs <class 'str'>"),
     ("list of another type", lambda: declared(list[str], Array(Int32)), r"its kind needs list\[int\]"),
     ("another struct", lambda: declared(int, Nested(Part)), "its kind needs <class '.*Part'>"),
     ("number that is null", lambda: declared(int | None, Int32(null=True)), "int32 cannot be null"),
     ("bool that is null", lambda: declared(bool | None, Bool(null=True)), "bool cannot be null"),
     ("uuid that is null", lambda: declared(UUID | None, Uuid(null=True)), "uuid cannot be null"),
-    ("null where absent", lambda: declared(str | None, String("5+", null="4+")), r"null in 4\+, but present in 5\+"),
-    ("null beyond its versions", lambda: declared(str | None, String("5-6", null="5+")), r"null in 5\+, but present in 5-6"),
+    ("null where absent", lambda: declared(str | None, String("5+", null="4+")), r"nullable in 4\+, but present only in 5\+"),
+    ("null beyond its versions", lambda: declared(str | None, String("5-6", null="5+")), r"nullable in 5\+, but present only in 5-6"),
     ("default null, never null", lambda: declared(str, String(default=None)), "the default is null, but no version allows null"),
-    ("version above the message's", lambda: declared(int, Int32("10+")), r"versions 10\+ are not among the message's 0-9"),
-    ("versions beyond the message's", lambda: declared(int, Int32("5-10")), "versions 5-10 are not among the message's 0-9"),
-    ("versions turned round", lambda: declared(int, Int32("5-3")), "not a version range: '5-3'"),
-    ("not a range", lambda: declared(int, Int32("x")), "not a version range: 'x'"),
-    ("tag where not flexible", lambda: declared(int, Int32("5+", tag=0)), r"tagged in 5\+, but flexible in 6\+"),
+    ("version above the message's", lambda: declared(int, Int32("10+")), r"versions 10\+ are outside the message's 0-9"),
+    ("versions beyond the message's", lambda: declared(int, Int32("5-10")), "versions 5-10 are outside the message's 0-9"),
+    ("versions turned round", lambda: declared(int, Int32("5-3")), "invalid version range '5-3'"),
+    ("not a range", lambda: declared(int, Int32("x")), "invalid version range 'x'"),
+    ("tag where not flexible", lambda: declared(int, Int32("5+", tag=0)), r"tagged in 5\+, but the message is flexible only in 6\+"),
     ("tag without flexible versions", lambda: declared(int, Int32(tag=0), flexible="none"), "tagged in 0"),
     ("first tag is not 0", lambda: declared(int, Int32("6+", tag=1)), "tags must be 0 to 0, each once"),
-    ("message range", lambda: declared(int, Int32(), versions="0-"), "not a version range: '0-'"),
+    ("message range", lambda: declared(int, Int32(), versions="0-"), "invalid version range '0-'"),
 ]  # fmt: skip
 
 
@@ -68,7 +68,7 @@ def test_tags_twice_or_with_a_gap() -> None:
     for tags in ([0, 0], [0, 2]):
         fields = {f"field{n}": Int32("6+", tag=tag) for n, tag in enumerate(tags)}
         body = {"__annotations__": dict.fromkeys(fields, int), **fields}
-        with pytest.raises(SchemaError, match=r"tags must be 0 to 1, each once, not \[0, "):
+        with pytest.raises(SchemaError, match=r"tags must be 0 to 1, each once, got \[0, "):
             data(versions="0-9", flexible="6+")(type("Message", (), body))
 
 
@@ -77,14 +77,17 @@ def child() -> type:
 
 
 ODD_DECLARATIONS = [
-    (lambda: struct(type("X", (), {"__annotations__": {"self": int}, "self": Int32()})), "no field can be called that"),
-    (lambda: struct(type("X", (), {"__annotations__": {"_a": int}, "_a": Int32()})), "no field can be called that"),
-    (lambda: declared(int, Int32(default="x")), "'x' is no int32"),
-    (lambda: declared(int, Int8(default=1000)), "1000 is no int8"),
-    (lambda: declared(bool, Bool(default=2)), "2 is no bool"),
-    (lambda: declared(list[int], Array(Int32, default=[1])), "the default of array is null, or an empty one"),
-    (lambda: data(versions="0+", flexible="none")(type("X", (), {"__annotations__": {}})), "have an end"),
-    (child, "cannot go on from another"),
+    (lambda: struct(type("X", (), {"__annotations__": {"self": int}, "self": Int32()})), "invalid field name"),
+    (lambda: struct(type("X", (), {"__annotations__": {"_a": int}, "_a": Int32()})), "invalid field name"),
+    (lambda: declared(int, Int32(default="x")), "default 'x' is not of type int32"),
+    (lambda: declared(int, Int8(default=1000)), "default 1000 is out of range for int8"),
+    (lambda: declared(bool, Bool(default=2)), "default 2 is not of type bool"),
+    (lambda: declared(list[int], Array(Int32, default=[1])), r"default \[1\] is not allowed for array"),
+    (
+        lambda: data(versions="0+", flexible="none")(type("X", (), {"__annotations__": {}})),
+        "needs a closed version range",
+    ),
+    (child, "cannot be subclassed"),
 ]
 
 

@@ -164,7 +164,7 @@ BAD = [  # bytes, what the one log line says
     pytest.param(b"PROXY TCP4 127.0.0.1 ", "this looks like a PROXY protocol header", id="PROXY protocol header"),
     pytest.param(pack(b""), "expected 4 bytes of API key and version, found 0", id="empty frame"),
     pytest.param(pack(b"\0" * 3), "expected 4 bytes of API key and version, found 3", id="frame of 3 bytes"),
-    pytest.param(pack(struct.pack(">hhih", 999, 0, 1, -1)), "API key 999 is not known", id="unknown API key"),
+    pytest.param(pack(struct.pack(">hhih", 999, 0, 1, -1)), "unknown API key 999", id="unknown API key"),
     pytest.param(pack(struct.pack(">hhih", 3, 99, 1, -1)), "Metadata has versions 0-13, not 99", id="unknown version"),
     pytest.param(pack(struct.pack(">hhih", 0, 1, 1, -1)), "Produce v1 is not served", id="removed version"),
     pytest.param(

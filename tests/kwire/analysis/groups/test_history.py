@@ -5,10 +5,10 @@ import random
 import pytest
 from tools.handmade_calls import GROUP, two_members
 
-from kwire.analysis.clusters import Clusters, Saying
+from kwire.analysis.clusters import Clusters, ClusterStatement
 from kwire.analysis.events import GroupEvent
 from kwire.analysis.extract import events_of
-from kwire.analysis.groups.history import FILLED, Ends, apart, fold
+from kwire.analysis.groups.history import FILLED, Ends, by_cluster, fold
 from kwire.analysis.topics import Watermark
 
 
@@ -51,7 +51,7 @@ def test_group_without_anything() -> None:
 
 
 X, Y, Z = "10.0.0.1:9092", "10.0.0.2:9092", "10.0.0.3:9092"
-TEA, MILK = Saying(1, "1", X, "tea", ()), Saying(1, "2", Z, "milk", ())
+TEA, MILK = ClusterStatement(1, "1", X, "tea", ()), ClusterStatement(1, "2", Z, "milk", ())
 
 
 def heard(broker: str, member: str | None, client: str = "c", ts: int = 5) -> GroupEvent:
@@ -71,20 +71,22 @@ APART = [  # what is known of clusters, events, how many of them are of which
     ([TEA, MILK], [heard(X, None), heard(Z, None), heard(Y, "m")], {"milk": 1, "tea": 1, Y: 1}),
     ([TEA, MILK], [heard(X, None), heard(Z, "m"), heard(Y, "m")], {"milk": 2, "tea": 1}),
     # an address that was of one cluster, and later of another
-    ([TEA, Saying(4, "4", X, "milk", ())], [heard(X, "m", ts=3), heard(X, "m", ts=4)], {"milk": 1, "tea": 1}),
+    ([TEA, ClusterStatement(4, "4", X, "milk", ())], [heard(X, "m", ts=3), heard(X, "m", ts=4)], {"milk": 1, "tea": 1}),
 ]
 
 
-@pytest.mark.parametrize(("sayings", "events", "expected"), APART)
-def test_groups_of_one_name(sayings: list[Saying], events: list[GroupEvent], expected: dict[str | None, int]) -> None:
-    assert {cluster: len(own) for cluster, own in apart(events, Clusters(sayings))} == expected
+@pytest.mark.parametrize(("statements", "events", "expected"), APART)
+def test_groups_of_one_name(
+    statements: list[ClusterStatement], events: list[GroupEvent], expected: dict[str | None, int]
+) -> None:
+    assert {cluster: len(own) for cluster, own in by_cluster(events, Clusters(statements))} == expected
 
 
 def test_lag_is_not_that_of_another_cluster() -> None:
     log = two_members()
     log.commit("a", 750, 3, 0, 5)
     (event,) = events_of(log.calls[-1])
-    here, there = Saying(event.ts, "a", "10.0.0.9:9092", "here", ()), Saying(1, "z", Z, "there", ())
+    here, there = ClusterStatement(event.ts, "a", "10.0.0.9:9092", "here", ()), ClusterStatement(1, "z", Z, "there", ())
     clusters = Clusters([here, there])
     mine, other = (
         Watermark(event.ts - 9, "y", "10.0.0.9:9092", "tea", 0, 8),

@@ -134,7 +134,7 @@ def test_unfinished_generation_is_no_band(browser: Any, tmp_path: Path) -> None:
     ((lane, begin, end),) = painted["stopped"]
     assert lane == "a"
     assert (begin, end) == (pytest.approx(150, abs=3), pytest.approx(601, abs=3))
-    assert "no share yet" in hovered(page)[-1]
+    assert "no assignment yet" in hovered(page)[-1]
     assert page.page.locator("#lanes-0 .ytick").all_text_contents() == ["b", "a"]
 
 

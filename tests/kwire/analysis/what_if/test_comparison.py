@@ -163,7 +163,7 @@ def test_nobody_was_told() -> None:
     log = mixed()
     del log.calls[6:8]
     rows = log.tables("sticky")["what_if"]
-    assert [row["note"] for row in rows] == [None, "nobody was told a share", None]
+    assert [row["note"] for row in rows] == [None, "no member received an assignment", None]
     assert rows[1]["moved_what_if"] is rows[1]["stopped_ms"] is rows[1]["rebalances_what_if"] is None
     assert line(rows[2], FACTS)[:3] == (3, 0, 0)
 
@@ -180,7 +180,7 @@ def test_what_members_subscribe_to_was_not_seen() -> None:
             for member in call.response.members:
                 member.metadata = b""
     rows = only_leader.tables("sticky")["what_if"]
-    assert rows[1]["note"] == "what it subscribes to was not seen, of 1 of 2 members"
+    assert rows[1]["note"] == "the subscriptions of 1 of 2 members were not captured"
     assert [row["note"] for row in only_b.tables("sticky")["what_if"]] == [None]
 
 
@@ -195,7 +195,7 @@ def test_sizes_that_cannot_be_known() -> None:
     items = list(read([CAPTURES / "java-4.2.0__kafka-4.2.0__kip848.pcap.gz"]))
     unnamed = [item for item in items if isinstance(item, Call) and item.api_key != 3]
     tables = analyse(unnamed, (), "c", assignor="uniform")
-    assert {row["note"] for row in tables["what_if"]} == {"how many partitions its topics have was not seen"}
+    assert {row["note"] for row in tables["what_if"]} == {"the partition counts of its topics were not captured"}
 
 
 def test_a_capture_from_the_middle_begins_with_what_members_have() -> None:

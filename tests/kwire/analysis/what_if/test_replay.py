@@ -39,7 +39,7 @@ def test_kinds(name: str, protocol: str, kind: str) -> None:
 
 
 def test_a_name_that_is_not_there() -> None:
-    with pytest.raises(AssignorError, match="'best', only range, roundrobin, sticky, cooperative-sticky"):
+    with pytest.raises(AssignorError, match="'best': use one of range, roundrobin, sticky, cooperative-sticky"):
         replay_of("best", "classic", unknown)
 
 

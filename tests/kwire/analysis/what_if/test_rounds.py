@@ -21,7 +21,7 @@ def ms(times: dict[str, int]) -> dict[str, float]:
 
 def test_times() -> None:
     _, second, third = rounds(two_members())
-    assert (second.generation, second.members, second.told) == (2, ["a", "b"], {"a", "b"})
+    assert (second.generation, second.members, second.informed) == (2, ["a", "b"], {"a", "b"})
     assert (ms(second.asked), ms(second.resumed)) == ({"a": 150, "b": 100}, {"a": 168, "b": 170})
     assert (second.started, second.ended) == (BEGIN + 100_000, BEGIN + 170_000)
     assert ms(dict(third.gone)) == {"b": 500}

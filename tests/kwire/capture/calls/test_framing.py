@@ -35,7 +35,7 @@ class Listener:
     def is_size(self, is_request: bool, size: int) -> bool:
         return 0 <= size <= 2**21
 
-    def pass_over(self, is_request: bool, head: bytes, size: int) -> tuple[bool, str | None]:
+    def skip_reason(self, is_request: bool, head: bytes, size: int) -> tuple[bool, str | None]:
         return self.passed, None
 
     def places(self, is_request: bool, data: bytes, start: int) -> list[int]:

@@ -59,7 +59,7 @@ def test_sequence_numbers_go_on_behind_32_bits() -> None:
 def test_when_a_hole_is_lost() -> None:
     s = stream()
     s.hold(piece(110, b"x", 1_000))
-    assert s.hole == 10
+    assert s.gap == 10
     assert not s.is_lost(1_000 + ACKED_US + 1)  # the peer has not said that it has what is missing
     assert s.is_lost(1_000 + HOLE_SECONDS * 1_000_000 + 1)
     s.acked = 109

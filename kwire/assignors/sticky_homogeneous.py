@@ -1,4 +1,4 @@
-"""The sticky assignors where all members subscribe to the same topics: everyone keeps up to its share.
+"""The sticky assignors for members that subscribe to the same topics: every member keeps partitions up to its share.
 
 Source: AbstractStickyAssignor.ConstrainedAssignmentBuilder of kafka-clients.
 """
@@ -13,7 +13,7 @@ from kwire.java import utf16
 
 
 def share_out(topics: Topics, before: Ownership, racks: Racks) -> tuple[GroupAssignment, dict[TopicPartition, str]]:
-    """The assignment, and the partitions that somebody else owned, with who has them now."""
+    """Return the assignment, and the partitions that another member owned, with their previous owners."""
     sharing = _Sharing(topics, before, racks)
     sharing.keep()
     free = sharing.free()
@@ -25,7 +25,12 @@ def share_out(topics: Topics, before: Ownership, racks: Racks) -> tuple[GroupAss
 
 
 class _Sharing:
-    """``below``: members below the smaller share; ``at_least``: those that have it and may get one more."""
+    """The state of one assignment.
+
+    Attributes:
+        below: members below the smaller share.
+        at_least: members with the smaller share that may get one more partition.
+    """
 
     def __init__(self, topics: Topics, before: Ownership, racks: Racks) -> None:
         self._topics = topics
@@ -41,7 +46,9 @@ class _Sharing:
         self.at_least: list[str] = []
 
     def keep(self) -> None:
-        """What members own, are near to and nobody disputes stays, up to the share."""
+        """Let members keep undisputed partitions that they own and are near to, up to their share; return the
+        others.
+        """
         for member_id, owned in self._before.owned.items():
             near = []
             for partition in owned:
@@ -65,13 +72,15 @@ class _Sharing:
     def free(self) -> list[TopicPartition]:
         kept = {partition for share in self.shares.values() for partition in share}
         everything = ((topic, n) for topic in sorted(self._topics, key=utf16) for n in range(len(self._topics[topic])))
-        found = [partition for partition in everything if partition not in kept]
+        free = [partition for partition in everything if partition not in kept]
         if nearby := self._racks.nearby:
-            found.sort(key=lambda partition: nearby[partition[0]][partition[1]])
-        return found
+            free.sort(key=lambda partition: nearby[partition[0]][partition[1]])
+        return free
 
     def give_near(self, free: list[TopicPartition]) -> None:
-        """Partitions to members in their racks, those below their share first; takes them out of ``free``."""
+        """Assign partitions to members in their racks, members below their share first, and remove them from
+        ``free``.
+        """
         if not self._racks.members:
             return
         start = 0
@@ -102,7 +111,9 @@ class _Sharing:
         free[:] = rest
 
     def give(self, free: Sequence[TopicPartition]) -> None:
-        """The rest, around those below their share; then one each to those that may have one more."""
+        """Assign the remaining partitions round robin to members below their share, then one each to members that
+        may get more.
+        """
         at = 0
         for partition in free:
             if not self.below:
@@ -118,7 +129,7 @@ class _Sharing:
                 at += 1
 
     def _give_larger(self) -> None:
-        """One of the larger shares is given; after the last, nobody may have one more."""
+        """Count one larger share as assigned; after the last one no member may get more."""
         self._larger -= 1
         if not self._larger:
             self.at_least.clear()

@@ -1,8 +1,8 @@
-"""``uniform`` for members that subscribe to different topics.
+"""The server-side assignor ``uniform`` for members that subscribe to different topics.
 
-What is owned and still subscribed to stays; what is nobody's goes to the subscriber with least; then topics are gone
-through again and again, and those with most give to those with least, until nothing moves. Topics with most partitions
-a subscriber come first. Source: UniformHeterogeneousAssignmentBuilder of Kafka 4.2.
+Members keep partitions that they still subscribe to; unowned partitions go to the least loaded subscriber; then the
+topics are iterated and the most loaded members give partitions to the least loaded, until nothing moves. Topics with
+most partitions per subscriber come first. Source: UniformHeterogeneousAssignmentBuilder of Kafka 4.2.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from uuid import UUID
 from kwire.assignors.server import GroupAssignment, Members, Partitions, partitions_of
 from kwire.java import uuid_order
 
-MAX_ROUNDS = 16  # over all topics, as in Kafka; what is not balanced by then stays so
+MAX_ROUNDS = 16  # iterations over all topics, as in Kafka, even if the group is not balanced then
 
-NOBODY = -1
+NO_OWNER = -1
 
 
 @dataclass(slots=True)
 class Topic:
     id: UUID
-    subscribers: list[int]  # places of members
-    owners: list[int]  # by partition, NOBODY or the place of a member
+    subscribers: list[int]  # member numbers
+    owners: list[int]  # by partition: a member number, or NO_OWNER
 
     @property
     def order(self) -> tuple[float, int, int]:
@@ -33,7 +33,7 @@ class Topic:
 
 
 def assign(members: Members, partitions: Partitions) -> GroupAssignment:
-    """The assignment; raises AssignorError."""
+    """Return the assignment. Raises: AssignorError."""
     topics, loads = owned_topics(members, partitions)
     ordered = in_order(topics)
     for topic in ordered:
@@ -43,7 +43,9 @@ def assign(members: Members, partitions: Partitions) -> GroupAssignment:
 
 
 def owned_topics(members: Members, partitions: Partitions) -> tuple[list[Topic], list[int]]:
-    """Subscribed topics, with what stays where it is; and the loads of members. Raises AssignorError."""
+    """Return subscribed topics with the owners that keep their partitions, and the loads of members. Raises:
+    AssignorError.
+    """
     topics = _topics(members, partitions)
     loads = [0] * len(members)
     for place, member in enumerate(members.values()):
@@ -57,41 +59,41 @@ def owned_topics(members: Members, partitions: Partitions) -> tuple[list[Topic],
 
 
 def in_order(topics: Iterable[Topic]) -> list[Topic]:
-    """Those with most partitions a subscriber first."""
+    """Return the topics, those with most partitions per subscriber first."""
     return sorted(topics, key=lambda topic: topic.order)
 
 
 def _topics(members: Members, partitions: Partitions) -> dict[UUID, Topic]:
     subscribers = _subscribers(members)
     counts = partitions_of(subscribers, partitions)
-    return {topic: Topic(topic, subscribers[topic], [NOBODY] * count) for topic, count in counts.items()}
+    return {topic: Topic(topic, subscribers[topic], [NO_OWNER] * count) for topic, count in counts.items()}
 
 
 def _subscribers(members: Members) -> dict[UUID, list[int]]:
-    """Places of members by topic. Members with the very same collection of topics are walked together."""
-    alike: dict[int, list[int]] = {}
+    """Return member numbers by topic. Members with the same collection object of topics are processed together."""
+    same_collection: dict[int, list[int]] = {}
     collections: dict[int, Collection[UUID]] = {}
     for place, member in enumerate(members.values()):
         collections[id(member.topic_ids)] = member.topic_ids
-        alike.setdefault(id(member.topic_ids), []).append(place)
-    found: dict[UUID, list[int]] = {}
+        same_collection.setdefault(id(member.topic_ids), []).append(place)
+    members_of: dict[UUID, list[int]] = {}
     mixed: set[UUID] = set()
     for number, topic_ids in collections.items():
         for topic_id in dict.fromkeys(topic_ids):
-            if topic_id not in found:
-                found[topic_id] = alike[number]
+            if topic_id not in members_of:
+                members_of[topic_id] = same_collection[number]
                 continue
             if topic_id not in mixed:
                 mixed.add(topic_id)
-                found[topic_id] = found[topic_id].copy()
-            found[topic_id] += alike[number]
+                members_of[topic_id] = members_of[topic_id].copy()
+            members_of[topic_id] += same_collection[number]
     for topic_id in mixed:
-        found[topic_id].sort()
-    return found
+        members_of[topic_id].sort()
+    return members_of
 
 
 def _fill(topic: Topic, loads: list[int]) -> None:
-    free = [number for number, owner in enumerate(topic.owners) if owner == NOBODY]
+    free = [number for number, owner in enumerate(topic.owners) if owner == NO_OWNER]
     if free:
         for number, (_, place) in zip(free, _from_least(_by_load(topic, loads), loads), strict=False):
             topic.owners[number] = place
@@ -99,7 +101,7 @@ def _fill(topic: Topic, loads: list[int]) -> None:
 
 
 def _balance(topics: list[Topic], loads: list[int]) -> None:
-    """Goes around the topics until it is back where it last moved something."""
+    """Iterate over the topics until the iteration reaches the topic of the last move."""
     last = 0
     for turn, (at, topic) in enumerate(islice(cycle(enumerate(topics)), MAX_ROUNDS * len(topics))):
         if turn and at == last:
@@ -109,7 +111,7 @@ def _balance(topics: list[Topic], loads: list[int]) -> None:
 
 
 def _even_out(topic: Topic, loads: list[int]) -> int:
-    """Moves partitions of one topic from those with most to those with least; how many. Nothing moves twice."""
+    """Move partitions of one topic from the most to the least loaded members; return their number. None moves twice."""
     held = [loads[place] for place in topic.subscribers]
     if max(held) - min(held) <= 1:
         return 0
@@ -131,11 +133,14 @@ def _even_out(topic: Topic, loads: list[int]) -> int:
 
 
 def _by_load(topic: Topic, loads: list[int]) -> list[int]:
-    return sorted(topic.subscribers, key=loads.__getitem__)  # stable: ties stay in the order of members
+    return sorted(topic.subscribers, key=loads.__getitem__)  # stable: ties keep the order of members
 
 
 def _from_least(by_load: list[int], loads: list[int]) -> Iterator[tuple[int, int]]:
-    """Without end: a load, and one that has it and now gets one more. Those who had one more join in the next walk."""
+    """Yield, without end, the smallest load and a member with it, which then gets one more partition.
+
+    A member with one more joins when the iteration reaches its load.
+    """
     end = 0
     level = loads[by_load[0]]
     while True:
@@ -147,7 +152,9 @@ def _from_least(by_load: list[int], loads: list[int]) -> Iterator[tuple[int, int
 
 
 def _from_most(by_load: list[int], loads: list[int], gives: dict[int, list[int]]) -> Iterator[tuple[int, int]]:
-    """A load, and one that has it and now gives one away. Who has none left to give drops out, until nobody is left."""
+    """Yield the largest load and a member with it, which then gives one partition away, until no member has one
+    left.
+    """
     rest = list(by_load)
     walked: list[int] = []
     level = first = 0
@@ -158,7 +165,7 @@ def _from_most(by_load: list[int], loads: list[int], gives: dict[int, list[int]]
         for at in range(first, len(walked)):
             if gives.get(walked[at]):
                 yield level, walked[at]
-            else:  # the first takes its place, as in Kafka, which changes who comes first in the next walk
+            else:  # the first takes its place, as in Kafka, which changes the order of the next iteration
                 walked[at] = walked[first]
                 first += 1
 

@@ -8,12 +8,12 @@ import pytest
 import server_groups
 from server_groups import Group
 
-from kwire.assignors import uniform_mixed
+from kwire.assignors import uniform_heterogeneous
 from kwire.assignors.server import MemberSubscription
 
 T1, T2 = UUID(int=1), UUID(int=2)
-MIXED = [group for group in server_groups.groups("uniform", "4.2.0") if not group.alike]
-OLD_MIXED = [group for group in server_groups.groups("uniform", "3.9.1") if not group.alike]
+MIXED = [group for group in server_groups.groups("uniform", "4.2.0") if not group.homogeneous]
+OLD_MIXED = [group for group in server_groups.groups("uniform", "3.9.1") if not group.homogeneous]
 
 
 @pytest.mark.parametrize("groups", [MIXED, OLD_MIXED], ids=["4.2.0", "3.9.1"])
@@ -35,12 +35,12 @@ def test_no_partition_could_go_to_somebody_with_two_less() -> None:
 
 def test_what_is_owned_stays_where_nobody_has_less() -> None:
     members = {"a": MemberSubscription([T1, T2], {T1: [1], T2: [0]}), "b": MemberSubscription([T1], {T1: [0, 2]})}
-    assert uniform_mixed.assign(members, {T1: 3, T2: 1}) == {"a": {T1: [1], T2: [0]}, "b": {T1: [0, 2]}}
+    assert uniform_heterogeneous.assign(members, {T1: 3, T2: 1}) == {"a": {T1: [1], T2: [0]}, "b": {T1: [0, 2]}}
 
 
 def test_the_last_partition_moves() -> None:
     members = {"a": MemberSubscription([T1, T2], {T1: [0, 1, 2]}), "b": MemberSubscription([T1])}
-    assert uniform_mixed.assign(members, {T1: 3, T2: 0}) == {"a": {T1: [0, 1]}, "b": {T1: [2]}}
+    assert uniform_heterogeneous.assign(members, {T1: 3, T2: 0}) == {"a": {T1: [0, 1]}, "b": {T1: [2]}}
 
 
 def test_who_has_none_of_the_topic_gives_none() -> None:
@@ -49,14 +49,14 @@ def test_who_has_none_of_the_topic_gives_none() -> None:
         "b": MemberSubscription([T1, T2], {T2: [0, 1, 2]}),
         "c": MemberSubscription([T1]),
     }
-    assert uniform_mixed.assign(members, {T1: 1, T2: 3}) == {"a": {T1: [0]}, "b": {T2: [0, 1, 2]}, "c": {}}
+    assert uniform_heterogeneous.assign(members, {T1: 1, T2: 3}) == {"a": {T1: [0]}, "b": {T2: [0, 1, 2]}, "c": {}}
 
 
 def test_what_is_owned_and_no_more_is_nobodys() -> None:
     members = {"a": MemberSubscription([T1], {T1: [0, 7], T2: [0]}), "b": MemberSubscription([T2])}
-    assert uniform_mixed.assign(members, {T1: 1, T2: 1}) == {"a": {T1: [0]}, "b": {T2: [0]}}
+    assert uniform_heterogeneous.assign(members, {T1: 1, T2: 1}) == {"a": {T1: [0]}, "b": {T2: [0]}}
 
 
 def test_nobody_and_nothing() -> None:
-    assert uniform_mixed.assign({}, {}) == {}
-    assert uniform_mixed.assign({"a": MemberSubscription([])}, {T1: 1}) == {"a": {}}
+    assert uniform_heterogeneous.assign({}, {}) == {}
+    assert uniform_heterogeneous.assign({"a": MemberSubscription([])}, {T1: 1}) == {"a": {}}

@@ -1,6 +1,6 @@
-"""The sticky assignors where members subscribe to different topics: what stays stays, then partitions are moved.
+"""The sticky assignors for members that subscribe to different topics: members keep partitions, then some are moved.
 
-Before 2.4 all groups were shared out like this. Source: AbstractStickyAssignor.GeneralAssignmentBuilder and
+Before Kafka 2.4 this was the algorithm for all groups. Source: AbstractStickyAssignor.GeneralAssignmentBuilder and
 PartitionMovements of kafka-clients.
 """
 
@@ -22,7 +22,12 @@ def share_out(
     earlier: Mapping[TopicPartition, str],
     racks: Racks,
 ) -> GroupAssignment:
-    """The assignment; ``earlier``: who owned a partition in a generation before the newest."""
+    """Return the assignment.
+
+    Args:
+        before: accepted claims of the members.
+        earlier: owner of each partition in a generation before the newest.
+    """
     group = _Group(topics, members, earlier, racks)
     must_revoke = group.keep(before)
     first = not any(group.shares)
@@ -34,9 +39,10 @@ def share_out(
 
 
 class _Group:
-    """Members are told by their place among all ids, sorted.
+    """The state of one assignment. Members are numbers: the index among all sorted member ids.
 
-    ``ranks``: (number of partitions, place) of those that take part, sorted: who has least comes first.
+    Attributes:
+        ranks: sorted pairs (number of partitions, member) of the members that take part, least loaded first.
     """
 
     def __init__(
@@ -52,36 +58,38 @@ class _Group:
         self._topics = topics
         self._earlier = earlier
         self._racks = racks
-        self._wanted: list[list[str]] = [[] for _ in ids]  # topics that a member subscribes to
+        self._subscribed: list[list[str]] = [[] for _ in ids]  # topics that a member subscribes to
         self._subscribers: dict[str, list[int]] = {topic: [] for topic in topics}
         for member_id, member in members:
             place = self.places[member_id]
-            self._wanted[place] = [topic for topic in member.topics if topic in topics]
-            for topic in self._wanted[place]:
+            self._subscribed[place] = [topic for topic in member.topics if topic in topics]
+            for topic in self._subscribed[place]:
                 self._subscribers[topic].append(place)
-        self._wanted_sets = [frozenset(wanted) for wanted in self._wanted]
-        self._limits = [self._limit(wanted) for wanted in self._wanted]
+        self._subscribed_sets = [frozenset(topics) for topics in self._subscribed]
+        self._limits = [self._limit(topics) for topics in self._subscribed]
         ordered = sorted(topics, key=lambda topic: (len(self._subscribers[topic]), utf16(topic)))
         self.partitions = [(topic, number) for topic in ordered for number in range(len(topics[topic]))]
         self.shares: list[list[TopicPartition]] = [[] for _ in ids]
         self.owners: dict[TopicPartition, int] = {}
-        self._holders: dict[str, dict[int, int]] = {topic: {} for topic in topics}  # place -> how many it has of it
+        self._holders: dict[str, dict[int, int]] = {topic: {} for topic in topics}  # partition counts
         self._ranks: list[tuple[int, int]] = []
         self._movements = Movements(partition_hash)
-        self._balanced: bool | None = None  # None: something moved since it was asked
+        self._balanced: bool | None = None  # None: unknown since the last move
 
-    def _limit(self, wanted: Sequence[str]) -> int:
-        """How many partitions a member can have at most."""
-        counted = self._topics if len(wanted) == len(self._topics) else wanted
+    def _limit(self, subscribed: Sequence[str]) -> int:
+        """Return the largest number of partitions that a member can have."""
+        counted = self._topics if len(subscribed) == len(self._topics) else subscribed
         return sum(len(self._topics[topic]) for topic in counted)
 
     def keep(self, before: Ownership) -> bool:
-        """Members keep what they own, subscribe to and are near to. True if some partition does not stay for that."""
+        """Let members keep partitions that they own, subscribe to and are near to. Return True if some partition was
+        not kept.
+        """
         revoked = False
         for member_id, owned in before.owned.items():
             place = self.places[member_id]
             for partition in owned:
-                if partition[0] in self._wanted_sets[place] and self._racks.match(member_id, partition):
+                if partition[0] in self._subscribed_sets[place] and self._racks.match(member_id, partition):
                     self._put(partition, place)
                 else:
                     revoked = True
@@ -89,7 +97,7 @@ class _Group:
         return revoked
 
     def fill(self, free: Iterable[TopicPartition]) -> None:
-        """Free partitions go to the subscriber with least; first those that have one in their rack."""
+        """Assign free partitions to the least loaded subscriber, preferably one in the rack of a replica."""
         if self._racks.members:
             free = [partition for partition in free if not self._fill_one(partition, near=True)]
         for partition in free:
@@ -98,7 +106,7 @@ class _Group:
     def _fill_one(self, partition: TopicPartition, *, near: bool) -> bool:
         topic = partition[0]
         for at, (load, place) in enumerate(self._ranks):
-            if topic in self._wanted_sets[place] and (not near or self._racks.match(self._ids[place], partition)):
+            if topic in self._subscribed_sets[place] and (not near or self._racks.match(self._ids[place], partition)):
                 del self._ranks[at]
                 self._put(partition, place)
                 insort(self._ranks, (load + 1, place))
@@ -106,7 +114,7 @@ class _Group:
         return False
 
     def freeze(self) -> None:
-        """Members that have all they can have, and only of topics that are theirs alone, take no part from here on."""
+        """Exclude members that have all they can have, if only they subscribe to these topics."""
         self._ranks = [(load, place) for load, place in self._ranks if self._can_change(place)]
 
     def _can_change(self, place: int) -> bool:
@@ -117,7 +125,7 @@ class _Group:
         return len(self._subscribers[topic]) > 1
 
     def balance(self, free: Sequence[TopicPartition], *, must_revoke: bool, first: bool) -> None:
-        """Moves partitions until it is balanced. What was no better than before is taken back."""
+        """Move partitions until the group is balanced; undo the moves if the result is no better."""
         taking_part = [place for _, place in self._ranks]
         shares = {place: list(self.shares[place]) for place in taking_part}
         if not must_revoke:
@@ -130,7 +138,7 @@ class _Group:
                     self.shares[place] = share
 
     def _move(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Goes through partitions again and again until none moves; whether any did."""
+        """Iterate over the partitions until none moves; return True if any moved."""
         moved = False
         while True:
             again = False
@@ -145,17 +153,19 @@ class _Group:
                 return moved
 
     def _taker(self, partition: TopicPartition) -> int | None:
-        """Who should have it: the one that had it earlier, else the subscriber with least, if that evens out."""
+        """Return the member that should get the partition: its earlier owner, else the least loaded subscriber; None
+        to keep it.
+        """
         load = len(self.shares[self.owners[partition]])
         had = self._earlier.get(partition)
         if had is not None:
             place = self.places[had]
             count = len(self.shares[place])
-            at = bisect_left(self._ranks, (count, place))  # Java breaks on one that takes no part
+            at = bisect_left(self._ranks, (count, place))  # Java raises for a member that does not take part
             if load > count + 1 and at < len(self._ranks) and self._ranks[at] == (count, place):
                 return place
         topic = partition[0]
-        least, place = next(rank for rank in self._ranks if topic in self._wanted_sets[rank[1]])
+        least, place = next(rank for rank in self._ranks if topic in self._subscribed_sets[rank[1]])
         return place if load > least + 1 else None
 
     def _is_balanced(self) -> bool:
@@ -164,14 +174,14 @@ class _Group:
         return self._balanced
 
     def _find_balanced(self) -> bool:
-        """True if no member could get a partition from one that has two more."""
+        """True if no member could get a partition from a member that has at least two more."""
         if self._ranks[0][0] >= self._ranks[-1][0] - 1:
             return True
-        fullest: dict[str, int] = {}  # by topic: how many the fullest of those that have some of it has
+        fullest: dict[str, int] = {}  # by topic: largest load of a member that has a partition of it
         for load, place in self._ranks:
             if load == self._limits[place]:
                 continue
-            for topic in self._wanted[place]:
+            for topic in self._subscribed[place]:
                 if topic not in fullest:
                     fullest[topic] = max(len(self.shares[holder]) for holder in self._holders[topic])
                 if fullest[topic] > load + 1:
@@ -201,5 +211,5 @@ class _Group:
 
 
 def _imbalance(loads: Sequence[int]) -> int:
-    """The sum of the differences of all pairs; ``loads`` ascending."""
+    """Return the sum of the differences of all pairs. ``loads``: ascending."""
     return sum((2 * at - len(loads) + 1) * load for at, load in enumerate(loads))
