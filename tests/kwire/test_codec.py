@@ -23,7 +23,7 @@ def test_every_engine(engine: Engine) -> None:
     assert decode_at(HeartbeatRequest, b"??" + DATA + b"!", 2, 0, engine=engine) == (VALUE, len(DATA) + 2)
 
 
-def test_bytes_behind_the_message() -> None:
+def test_trailing_bytes() -> None:
     assert decode(HeartbeatRequest, DATA + b"more", 0) == VALUE
     with pytest.raises(DecodeError) as caught:
         decode(HeartbeatRequest, DATA + b"more", 0, strict=True)
@@ -54,7 +54,7 @@ def test_struct() -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_what_a_message_becomes_is_weighed(engine: Engine) -> None:
+def test_memory_of_a_decoded_message_is_limited(engine: Engine) -> None:
     topics = [MetadataRequest.Topic(name="t") for _ in range(6)]
     data = encode(MetadataRequest(topics=topics), 9)
     weight = element_weight(List(resolve_topic(), True, True))

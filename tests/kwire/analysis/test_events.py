@@ -27,7 +27,7 @@ def test_types_of_fields_are_those_of_their_columns() -> None:
         assert hint in (expected, expected | None), name
 
 
-def test_event_goes_through_a_row() -> None:
+def test_event_survives_conversion_to_a_row() -> None:
     for call in two_members().calls:
         for event in events_of(call):
             row = event.row("x")

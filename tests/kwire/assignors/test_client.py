@@ -72,7 +72,7 @@ class Nosy(PlainAssignor):
         return {last: every, **{member_id: [] for member_id in rest}}
 
 
-def test_a_plain_one_is_told_topics_alone_and_another_everything() -> None:
+def test_plain_assignor_gets_only_topics() -> None:
     topics = {"t": [Partition(["x"], "x"), Partition(["y"])]}
     said = {"a": Subscription(["t"], b"heavy", [("t", 1)], 3, "x", "i"), "b": Subscription(["t"])}
     plain = Nosy()
@@ -105,7 +105,7 @@ NONSENSE = [
 
 
 @pytest.mark.parametrize(("given", "problem"), NONSENSE)
-def test_nonsense_is_refused(given: Mapping[str, list[tuple[str, int]]], problem: str) -> None:
+def test_invalid_assignment_is_refused(given: Mapping[str, list[tuple[str, int]]], problem: str) -> None:
     with pytest.raises(AssignorError) as refused:
         check({member_id: Assignment(listed) for member_id, listed in given.items()}, TOPICS, MEMBERS)
     assert str(refused.value) == problem

@@ -16,7 +16,7 @@ def test_as_java(release: str, count: int) -> None:
     assert [problem for group in groups for problem in group.problems()] == []
 
 
-def test_nobody_and_nothing() -> None:
+def test_no_members_and_no_topics() -> None:
     assert share_out(without_racks({"t": 1}), {}) == {}
     assert share_out({}, {"a": Subscription(["t"])}) == {"a": []}
     assert share_out(without_racks({"t": 0, "u": 1}), {"a": Subscription(["t", "u"])}) == {"a": [("u", 0)]}
@@ -27,7 +27,7 @@ def test_topics_come_in_the_order_of_a_hash_map() -> None:
     assert share_out(topics, {"a": Subscription(["orders", "payments"])}) == {"a": [("payments", 0), ("orders", 0)]}
 
 
-def test_the_same_partitions_of_topics_alike() -> None:
+def test_equal_topics_have_equal_partitions_near() -> None:
     racks = [Partition(["x"]), Partition(["y"]), Partition(["z"])]
     topics = {"t": racks, "u": racks[::-1]}  # partition 1 alone is near somebody in both
     members = {name: Subscription(["t", "u"], rack_id=rack) for name, rack in [("a", "x"), ("b", "y"), ("c", "z")]}

@@ -15,7 +15,7 @@ def test_public_names() -> None:
     assert all(hasattr(kwire.assignors, name) for name in kwire.assignors.__all__)
 
 
-def test_the_default_comes_first() -> None:
+def test_default_is_the_first_assignor() -> None:
     assert list(SERVER) == ["uniform", "range"]
 
 

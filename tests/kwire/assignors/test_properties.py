@@ -114,7 +114,7 @@ def test_so_it_is_with_those_of_the_broker(name: str, group: tuple[Topics, dict[
 @pytest.mark.parametrize("name", CLIENT)
 @settings(max_examples=amount(40, 100))
 @given(COUNTS, IDS)
-def test_balance_of_members_alike(name: str, counts: dict[str, int], ids: list[str]) -> None:
+def test_balance_of_homogeneous_groups(name: str, counts: dict[str, int], ids: list[str]) -> None:
     """Nobody has more than one more; with range, more than one more of each topic."""
     found = again(name, without_racks(counts), {}, ids)
     loads = [len(listed) for listed in found.values()]

@@ -44,13 +44,13 @@ def test_static_members_come_first_and_by_instance_id() -> None:
     assert range_assignor.assign(members, {T1: 3}) == {"c": {T1: [0]}, "b": {T1: [1]}, "a": {T1: [2]}}
 
 
-def test_alike_or_not_is_the_same() -> None:
+def test_homogeneous_flag_does_not_change_range() -> None:
     for group in server_groups.groups("range", "4.2.0"):
         if group.homogeneous:
             assert range_assignor.assign(group.members, group.partitions, homogeneous=False) == group.expected
 
 
-def test_nobody_and_nothing() -> None:
+def test_no_members_and_no_topics() -> None:
     assert range_assignor.assign({}, {T1: 1}) == {}
     assert range_assignor.assign({"a": MemberSubscription([])}, {T1: 1}) == {"a": {}}
     assert range_assignor.assign({"a": MemberSubscription([T1, T2])}, {T1: 0, T2: 1}) == {"a": {T2: [0]}}

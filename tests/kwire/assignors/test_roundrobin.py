@@ -16,12 +16,12 @@ def test_as_java(release: str, count: int) -> None:
     assert [problem for group in groups for problem in group.problems()] == []
 
 
-def test_nobody_and_nothing() -> None:
+def test_no_members_and_no_topics() -> None:
     assert share_out(without_racks({"t": 1}), {}) == {}
     assert share_out({}, {"a": Subscription(["t"])}) == {"a": []}
 
 
-def test_the_ring_goes_on_over_topics() -> None:
+def test_ring_continues_across_topics() -> None:
     members = {name: Subscription(["t", "u"]) for name in "ab"}
     assert share_out(without_racks({"t": 1, "u": 1}), members) == {"a": [("t", 0)], "b": [("u", 0)]}
 

@@ -20,7 +20,7 @@ SUBSCRIPTIONS = [
 
 
 @pytest.mark.parametrize(("subscriptions", "homogeneous"), SUBSCRIPTIONS)
-def test_subscribed_alike(subscriptions: list[list[UUID]], homogeneous: bool) -> None:
+def test_is_homogeneous(subscriptions: list[list[UUID]], homogeneous: bool) -> None:
     assert is_homogeneous([MemberSubscription(topic_ids) for topic_ids in subscriptions]) is homogeneous
 
 

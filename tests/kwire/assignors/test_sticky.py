@@ -85,7 +85,7 @@ def test_protocols() -> None:
     assert assignor("cooperative-sticky").protocols == (COOPERATIVE, EAGER)
 
 
-def test_nobody_and_nothing() -> None:
+def test_no_members_and_no_topics() -> None:
     assert share_out(ONE, {}) == {}
     assert share_out({}, {"a": Subscription(["t"]), "b": Subscription([])}) == {"a": [], "b": []}
 

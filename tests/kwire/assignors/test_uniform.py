@@ -57,16 +57,16 @@ def test_larger_shares_go_to_members_that_fill_them_then_last() -> None:
     assert uniform.assign(members, {T1: 5}) == {"a": {T1: [0]}, "b": {T1: [1, 2]}, "c": {T1: [3, 4]}}
 
 
-def test_it_keeps_what_comes_first_in_what_is_owned() -> None:
+def test_first_owned_partitions_are_kept() -> None:
     members = {"a": MemberSubscription([T1], {T1: [2, 0, 1]}), "b": MemberSubscription([T1])}
     assert uniform.assign(members, {T1: 4}) == {"a": {T1: [0, 2]}, "b": {T1: [1, 3]}}
 
 
-def test_what_is_owned_and_no_more_is_nobodys() -> None:
+def test_owned_partition_that_is_deleted_has_no_owner() -> None:
     members = {"a": MemberSubscription([T1], {T1: [0, 7], T2: [0]})}
     assert uniform.assign(members, {T1: 2}) == {"a": {T1: [0, 1]}}
 
 
-def test_nobody_and_nothing() -> None:
+def test_no_members_and_no_topics() -> None:
     assert uniform.assign({}, {T1: 1}) == {}
     assert uniform.assign({"a": MemberSubscription([])}, {T1: 1}) == {"a": {}}

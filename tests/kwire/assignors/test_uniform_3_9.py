@@ -79,7 +79,7 @@ def test_topics_without_metadata() -> None:
         uniform_3_9.assign(members, {T1: 1})
 
 
-def test_nobody_and_nothing() -> None:
+def test_no_members_and_no_topics() -> None:
     assert uniform_3_9.assign({}, {T1: 1}) == {}
     assert uniform_3_9.assign({"a": MemberSubscription([]), "b": MemberSubscription([])}, {T1: 1}) == {"a": {}, "b": {}}
     assert uniform_3_9.assign({"a": MemberSubscription([]), "b": MemberSubscription([T1])}, {T1: 0}) == {

@@ -24,7 +24,7 @@ def test_complete(groups: list[Group]) -> None:
     }
 
 
-def test_no_partition_could_go_to_somebody_with_two_less() -> None:
+def test_no_owner_has_two_more_than_a_subscriber() -> None:
     for group in MIXED:
         target = group.assigned()
         load = {member_id: len(server_groups.flat(assigned)) for member_id, assigned in target.items()}
@@ -33,7 +33,7 @@ def test_no_partition_could_go_to_somebody_with_two_less() -> None:
             assert all(load[owner] - load[other] <= 1 for other in subscribers), group.id
 
 
-def test_what_is_owned_stays_where_nobody_has_less() -> None:
+def test_owned_partitions_stay_if_balanced() -> None:
     members = {"a": MemberSubscription([T1, T2], {T1: [1], T2: [0]}), "b": MemberSubscription([T1], {T1: [0, 2]})}
     assert uniform_heterogeneous.assign(members, {T1: 3, T2: 1}) == {"a": {T1: [1], T2: [0]}, "b": {T1: [0, 2]}}
 
@@ -52,11 +52,11 @@ def test_who_has_none_of_the_topic_gives_none() -> None:
     assert uniform_heterogeneous.assign(members, {T1: 1, T2: 3}) == {"a": {T1: [0]}, "b": {T2: [0, 1, 2]}, "c": {}}
 
 
-def test_what_is_owned_and_no_more_is_nobodys() -> None:
+def test_owned_partition_that_is_deleted_has_no_owner() -> None:
     members = {"a": MemberSubscription([T1], {T1: [0, 7], T2: [0]}), "b": MemberSubscription([T2])}
     assert uniform_heterogeneous.assign(members, {T1: 1, T2: 1}) == {"a": {T1: [0]}, "b": {T2: [0]}}
 
 
-def test_nobody_and_nothing() -> None:
+def test_no_members_and_no_topics() -> None:
     assert uniform_heterogeneous.assign({}, {}) == {}
     assert uniform_heterogeneous.assign({"a": MemberSubscription([])}, {T1: 1}) == {"a": {}}

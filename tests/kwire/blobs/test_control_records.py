@@ -9,7 +9,7 @@ from kwire.blobs.control_records import KRaftVersionRecord, LeaderChangeMessage,
 from kwire.errors import EncodeError, Truncated, UnknownApi
 
 
-def test_the_version_stands_in_the_message() -> None:
+def test_version_is_a_field_of_the_message() -> None:
     assert encode_stored(KRaftVersionRecord(k_raft_version=1), 0) == bytes.fromhex("0000" + "0001" + "00")
     assert decode_stored(KRaftVersionRecord, bytes.fromhex("0000000100")) == (KRaftVersionRecord(k_raft_version=1), 0)
 

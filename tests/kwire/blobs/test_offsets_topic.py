@@ -91,7 +91,7 @@ def test_every_type_of_record() -> None:
 
 @pytest.mark.parametrize("topic", RECORDS)
 @pytest.mark.parametrize("number", [-1, 18, 24, 32767])
-def test_types_that_are_not_known_can_be_told(topic: str, number: int) -> None:
+def test_unknown_record_types_have_their_own_error(topic: str, number: int) -> None:
     with pytest.raises(UnknownRecordType, match=f"{topic} at byte 0: unknown record type {number}") as caught:
         decode_record(topic, number.to_bytes(2, "big", signed=True) + b"whatever", b"\0\0")
     assert caught.value.record_type == number

@@ -19,7 +19,7 @@ def test_snapshot_and_update() -> None:
     assert decode_record(TOPIC, b"\0\1" + stored[0][2:], None) == (update, None)
 
 
-def test_a_count_that_is_not_told() -> None:
+def test_missing_delivery_count() -> None:
     stored = encode_record(ShareUpdateKey(), ShareUpdateValue(), 0)
     _, value = decode_record(TOPIC, *stored)
     assert isinstance(value, ShareUpdateValue)

@@ -73,7 +73,7 @@ def test_nothing_known() -> None:
     assert read_user_data(b"\xff" * 20) is None
 
 
-def test_what_stands_behind_it_is_ignored() -> None:
+def test_trailing_bytes_are_ignored() -> None:
     assert read_user_data(codec.encode(ONE, 1) + b"more") == ONE
 
 

@@ -56,7 +56,7 @@ def test_subscription() -> None:
     assert decode_stored(SubscriptionInfoData, encode_stored(info, 11)) == (info, 11)
 
 
-def test_a_version_that_nobody_knows() -> None:
+def test_unknown_version() -> None:
     for blob in (SubscriptionInfoData, AssignmentInfo):
         for version in (0, 12):
             with pytest.raises(UnknownApi, match=f"has versions 1-11, not {version}"):

@@ -11,7 +11,7 @@ from kwire.capture import Call, Connection, read
 from kwire.capture.files.capture_file import CaptureFile
 
 
-def test_everything_comes_once_and_connections_after_their_calls() -> None:
+def test_connections_follow_their_calls() -> None:
     for path in COMMITTED:
         ended: set[str] = set()
         for item in read(path):

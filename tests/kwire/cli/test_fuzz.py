@@ -76,7 +76,7 @@ def test_wrong_usage(broker: str, tmp_path: Path) -> None:
         assert kwire("fuzz", broker, *arguments).exit_code == 2
 
 
-def test_nobody_there() -> None:
+def test_no_broker_is_listening() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     result = kwire("fuzz", f"127.0.0.1:{port}")

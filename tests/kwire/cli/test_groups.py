@@ -128,7 +128,7 @@ def test_page_and_tables(tmp_path: Path) -> None:
     assert {row["capture_id"] for row in rows["frames"]} == {"tuesday"}
 
 
-def test_what_was_not_read_is_told_as_capture_tells_it(tmp_path: Path) -> None:
+def test_skipped_traffic_is_reported_as_by_capture(tmp_path: Path) -> None:
     """Packets that are not TCP, a connection with TLS, damage: the same in rows, in JSON, in the table, on stderr."""
     sealed = Talk()
     made = list(packets([*sealed.open(), *sealed.say(True, tls_hello(b"broker.example"))]))

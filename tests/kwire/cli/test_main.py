@@ -129,7 +129,7 @@ def test_a_reader_that_is_gone_ends_quietly(arguments: list[str]) -> None:
 
 @pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
-def test_a_full_disk_is_told(arguments: list[str]) -> None:
+def test_full_disk_is_reported(arguments: list[str]) -> None:
     with open("/dev/full", "wb") as full, command(*arguments, stdout=full) as process:
         _, said = process.communicate(GIVEN.get(arguments[0], b"{}\n"), timeout=60)
     assert process.returncode == 1

@@ -319,7 +319,7 @@ def test_a_subclass_is_read_without_its_constructor() -> None:
         assert (type(read), read.group_id) == (Heir, "g")
 
 
-def test_tables_begin_anew_when_others_come() -> None:
+def test_full_tables_are_cleared_for_new_lengths() -> None:
     """What came first does not slow down what comes later for ever."""
     partitions = resolve(MetadataResponse, 12)
     for name in ("topics", "partitions"):

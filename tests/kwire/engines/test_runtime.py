@@ -42,7 +42,7 @@ def test_counts_are_varints_of_one_more() -> None:
     assert [varint(n + 1) for n in range(SHORT)] == COUNTS
 
 
-def test_unpackers_read_a_text_and_what_is_behind() -> None:
+def test_unpackers_read_a_text_and_the_fields_after_it() -> None:
     assert Unpackers("s", "hB", 1, False)[4](b"..abc\x01\x02\x03", 2) == (b"abc", 258, 3)
     assert Unpackers("s", "B", 1, True)[0](b"\x07", 0) == (b"", 7)
     assert Unpackers("i", "B", 0, True)[-5](b"\x07", 0) == (7,)
@@ -65,7 +65,7 @@ def test_tables_stop_growing() -> None:
         unpackers[MAX_VARINT](b"abc", 0)
 
 
-def test_a_full_table_begins_anew_when_others_come() -> None:
+def test_full_table_is_cleared_after_many_misses() -> None:
     unpackers, packers = Unpackers("s", "B", 1, True), Packers("h", "*i")
     for n in range(TABLE_SIZE):
         assert unpackers[n + 1]

@@ -26,7 +26,7 @@ def test_what_can_be_a_row() -> None:
     assert key_of(PARTITION, 9) == ["n10", "n11", "n12"]
 
 
-def test_a_loop_is_made_when_a_shape_comes_again() -> None:
+def test_loop_is_generated_for_a_repeated_shape() -> None:
     shapes = Shapes(PARTITION, ReaderOptions())
     assert [shapes[4, 4, 1] is None for _ in range(WARM)] == [True] * (WARM - 1) + [False]
     assert shapes[4, 4, 1] is shapes[4, 4, 1]

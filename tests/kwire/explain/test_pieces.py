@@ -37,7 +37,7 @@ def test_giving_up_inside_a_node() -> None:
     assert (rest.offset, rest.end, rest.type, rest.error) == (2, 9, UNREAD, "no")
 
 
-def test_what_was_told_beyond_the_error_is_taken_back() -> None:
+def test_pieces_after_the_error_are_dropped() -> None:
     tree = TreeBuilder()
     tree.leaf(0, 1, "a", "int8")
     tree.open(1, "b", "struct")

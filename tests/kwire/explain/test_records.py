@@ -198,7 +198,7 @@ def test_nothing_is_unpacked_twice() -> None:
     ]
 
 
-def test_how_much_is_told_is_limited() -> None:
+def test_size_of_an_explanation_is_limited() -> None:
     allowance = Allowance()
     allowance.leaves = 20
     data = build_batch(RECORDS, codec=LZ4) * 2

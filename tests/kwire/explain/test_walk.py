@@ -131,7 +131,7 @@ def test_any_value(cell: tuple[type, int], more: bytes, data: st.DataObject) -> 
 
 
 @given(cell=st.sampled_from(CELLS), data=st.data())
-def test_damage_is_told_as_decoding_tells_it(cell: tuple[type, int], data: st.DataObject) -> None:
+def test_damage_has_the_error_of_decoding(cell: tuple[type, int], data: st.DataObject) -> None:
     message, version = cell
     frame, api = framed(data.draw(values(message, version)), version)
     damaged = bytearray(frame)
@@ -224,7 +224,7 @@ def test_what_cannot_be_read(frame: str, paths: list[str], path: str, offset: in
     assert rest.error == found.error.reason
 
 
-def test_damage_stands_where_it_is() -> None:
+def test_damage_is_shown_at_its_position() -> None:
     request = JoinGroupRequest(protocols=[JoinGroupRequest.Protocol(name="range", metadata=b"12345678")])
     frame = encode_request(request, 0, correlation_id=7)[:-3]
     found = explain_request(frame)
@@ -309,7 +309,7 @@ def test_another_protocol_type_has_bytes_of_its_own(metadata: bytes) -> None:
 
 
 @pytest.mark.parametrize("metadata", BROKEN)
-def test_damage_inside_is_told_if_it_must_be_a_subscription(metadata: bytes) -> None:
+def test_damaged_subscription_is_reported(metadata: bytes) -> None:
     found = explain_request(joining(metadata))
     assert found.error is None
     assert coverage_problems(found) == []

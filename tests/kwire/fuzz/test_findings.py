@@ -51,7 +51,7 @@ def answer(member_id: str) -> Response:
     return Response(api=APIS[11], version=2, header=ResponseHeader(correlation_id=1), body=body)
 
 
-def test_said_again_with_other_names() -> None:
+def test_replay_uses_the_names_of_its_own_run() -> None:
     script = Recorded(FINDING.steps, THEN, NOW)
     first = script.next()
     assert first is not None

@@ -189,7 +189,7 @@ def test_what_is_wrong_is_found_and_found_again(
     fuzzer.close()
 
 
-def test_nobody_there() -> None:
+def test_no_broker_is_listening() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(BrokerError, match=f"127.0.0.1:{port}: "):
@@ -238,7 +238,7 @@ def test_an_api_that_is_not_served(address: tuple[str, int], monkeypatch: pytest
         Fuzzer(address, api=HEARTBEAT)
 
 
-def test_it_leaves_nothing_behind() -> None:
+def test_run_deletes_its_topic_and_groups() -> None:
     with mockbroker.run_cluster(config=CONFIG) as cluster:
         fuzzer = Fuzzer((cluster.nodes[0].host, cluster.nodes[0].port))
         assert [group for group, found in cluster.groups().items() if found.members] != []

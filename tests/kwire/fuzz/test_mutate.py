@@ -38,7 +38,7 @@ def produce(records: bytes | None) -> bytes:
     )
 
 
-def test_told_in_one_line() -> None:
+def test_mutation_is_described_in_one_line() -> None:
     mutation = Mutation(b"", "count 1 says 2", "topics", 4)
     assert str(mutation) == "topics, byte 4: count 1 says 2"
     assert str(Mutation(b"", "truncated, 2 bytes removed", "", 4)) == "byte 4: truncated, 2 bytes removed"

@@ -57,7 +57,7 @@ def test_what_is_not_broken_can_be_read() -> None:
                 assert len(step.data) == 4 + int.from_bytes(step.data[:4], "big")
 
 
-def test_what_is_dangerous_is_not_said() -> None:
+def test_dangerous_apis_are_excluded() -> None:
     said: set[int] = set()
     for seed in range(300):
         given = session(seed)
@@ -72,14 +72,14 @@ def test_unless_it_is_asked_for() -> None:
         assert [step.what.partition(" ")[0] for step in found if step.broken] == ["CreateTopics"]
 
 
-def test_names_stand_in_what_is_said() -> None:
+def test_names_of_the_run_are_in_its_requests() -> None:
     found = [step for seed in range(50) for step in steps(session(seed)) if not step.broken]
     joins = [decode_request(step.data[4:]).body for step in found if step.what.startswith("JoinGroup")]
     assert joins
     assert {join.group_id for join in joins if isinstance(join, JoinGroupRequest)} == {"kwfuzz-0badcafe-000003"}
 
 
-def test_what_is_learned_is_said() -> None:
+def test_learned_ids_are_used_in_requests() -> None:
     for seed in range(60):
         given = session(seed)
         while step := given.next():

@@ -85,7 +85,7 @@ def test_old_lz4(size: int) -> None:
         decompress(LZ4, old)
 
 
-def test_old_lz4_that_tells_its_size() -> None:
+def test_old_lz4_with_content_size() -> None:
     header = bytes.fromhex("04224d18 68 40") + (4).to_bytes(8, "little") + b"?"
     frame = header + bytes.fromhex("04000080") + b"data" + bytes(4)
     assert decompress(LZ4, frame, old_lz4=True) == b"data"
@@ -167,7 +167,7 @@ WHERE = [  # codec, data, byte in it at which it goes wrong
 
 
 @pytest.mark.parametrize(("codec", "data", "offset"), WHERE)
-def test_where_it_goes_wrong(codec: int, data: bytes, offset: int) -> None:
+def test_error_has_the_offset_of_the_damage(codec: int, data: bytes, offset: int) -> None:
     with pytest.raises(DecodeError) as caught:
         decompress(codec, data)
     assert caught.value.offset == offset

@@ -207,7 +207,7 @@ def test_every_cut_and_every_changed_byte(codec: int, verify_crc: bool) -> None:
 
 
 @pytest.mark.parametrize("codec", sorted(NAMES))
-def test_every_cut_behind_a_header_that_fits(codec: int) -> None:
+def test_truncation_after_a_valid_header(codec: int) -> None:
     """The length and the checksum are right, so that what is cut is the records themselves."""
     data = build_batch(SMALL, codec=codec)
     for cut in range(HEADER.size, len(data)):

@@ -219,7 +219,7 @@ def test_cooperative_counts_what_moves() -> None:
     ]
 
 
-def test_static_member_comes_back() -> None:
+def test_static_member_returns() -> None:
     log = CallLog()
     log.join("a", 0, 1, "a", member_id="", instance="one")
     log.sync("a", 10, 1, [0], {"a": [0]})

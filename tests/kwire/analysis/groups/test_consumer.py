@@ -148,7 +148,7 @@ def statics(back: str = "b2", epoch: int = 2) -> CallLog:
 ENDS = "generation member_id joined_ts left_ts left_how stopped_ts resumed_ts"
 
 
-def test_static_member_goes_away() -> None:
+def test_static_member_leaves_temporarily() -> None:
     """Its place is kept: it is of the group, and suspended."""
     log = statics()
     del log.calls[7:]
@@ -173,7 +173,7 @@ def test_static_member_does_not_come_back() -> None:
     assert {row["left_how"] for row in tables["members"] if row["member_id"] == "b"} == {"suspended"}
 
 
-def test_static_member_comes_back() -> None:
+def test_static_member_returns() -> None:
     """Under a new id, in the same epoch: there is no rebalance, and the one before it lasted no longer for it."""
     tables = statics().tables()
     assert [line(row, FACTS) for row in tables["rebalances"]] == [
@@ -200,7 +200,7 @@ def test_static_member_comes_back() -> None:
     assert tables["violations"] == []
 
 
-def test_static_member_comes_back_under_its_id() -> None:
+def test_static_member_returns_under_its_id() -> None:
     tables = statics(back="b").tables()
     assert [row["to_generation"] for row in tables["rebalances"]] == [1, 2]
     assert [line(row, ENDS) for row in tables["members"] if row["member_id"] == "b"] == [
@@ -211,7 +211,7 @@ def test_static_member_comes_back_under_its_id() -> None:
     assert tables["violations"] == []
 
 
-def test_static_member_comes_back_and_changes_something() -> None:
+def test_static_member_returns_with_changes() -> None:
     """A new epoch: a rebalance that the restart set off; what the member had has not moved."""
     tables = statics(epoch=3).tables()
     assert line(tables["rebalances"][-1], FACTS) == (3, "restart", "b2", 300.0, 311.0, 101.0, 0, False)

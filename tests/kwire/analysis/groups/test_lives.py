@@ -29,7 +29,7 @@ def test_one_life() -> None:
     assert list(lives([])) == [Life(1, [], None)]
 
 
-def test_a_group_begins_anew() -> None:
+def test_new_life_of_a_group() -> None:
     first, second = of(anew())
     assert first.until == BEGIN + 5_000_000 == second.events[0].ts
     assert (second.number, second.until, second.remembered) == (2, None, None)
@@ -102,7 +102,7 @@ def test_an_answer_that_was_under_way_is_of_the_same_life() -> None:
     assert [life.number for life in lives(events)] == [1]
 
 
-def test_epochs_begin_anew() -> None:
+def test_new_life_after_lower_epochs() -> None:
     """A member of the new protocol keeps its id."""
     events = []
     for ts, epoch in ((1, 1), (11, 2), (21, 1)):

@@ -149,7 +149,7 @@ def test_a_follow_up_that_the_capture_ends_before() -> None:
     assert line(row, FACTS) == (2, 0, 1, 1, 0, 0, 70, -70, 2, 1)
 
 
-def test_members_that_were_never_told_stop_for_nothing() -> None:
+def test_members_without_a_share_have_no_stop() -> None:
     log = mixed()
     log.calls = [call for call in log.calls if call.connection != "b" or call.api_key != 14]
     rows = log.tables("range")["what_if"]
@@ -159,7 +159,7 @@ def test_members_that_were_never_told_stop_for_nothing() -> None:
     ]
 
 
-def test_nobody_was_told() -> None:
+def test_no_member_received_an_assignment() -> None:
     log = mixed()
     del log.calls[6:8]
     rows = log.tables("sticky")["what_if"]
@@ -209,7 +209,7 @@ def test_a_capture_from_the_middle_begins_with_what_members_have() -> None:
     assert set(now["a"]) < had["a"]
 
 
-def test_a_static_member_that_comes_back_has_what_it_had() -> None:
+def test_returning_static_member_keeps_its_share() -> None:
     tables = capture("aiokafka-0.14.0__kafka-4.2.0__static", "sticky")
     assert [line(row, "generation moved moved_what_if note") for row in tables["what_if"]] == [
         (1, 0, 0, None),

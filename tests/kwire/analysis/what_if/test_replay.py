@@ -50,7 +50,7 @@ def test_sticky_members_remember() -> None:
     assert replay.assign(B, TEA, 3, "b")[0] == {"b": of("2301")}
 
 
-def test_who_was_not_told_does_not_remember() -> None:
+def test_member_without_its_share_does_not_remember_it() -> None:
     replay = replay_of("sticky", "classic", unknown)
     replay.assign(A, TEA, 1, "a")
     replay.assign(BOTH, TEA, 2, "a")

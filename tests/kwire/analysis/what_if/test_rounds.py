@@ -41,7 +41,7 @@ def test_members_stand_as_the_leader_has_them() -> None:
     assert rounds(log)[1].members == ["b", "a"]
 
 
-def test_metadata_and_what_goes_beyond_it() -> None:
+def test_partitions_from_metadata_and_assignments() -> None:
     log = two_members()
     log.metadata("a", -5, {"tea": 1, "other": 9})
     found = rounds(log)[0]
@@ -75,7 +75,7 @@ def test_follow_ups() -> None:
     assert found[-1].members == []
 
 
-def test_a_follow_up_in_which_somebody_comes_is_none() -> None:
+def test_rebalance_with_a_new_member_is_no_follow_up() -> None:
     (life,) = lives_of(capture(COOPERATIVE))
     first, second, third, *_ = rounds_of(life, Evidence())
     assert third.same_group(second)

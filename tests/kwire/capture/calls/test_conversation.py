@@ -237,7 +237,7 @@ def test_produce_without_acknowledgement(version: int, written: Write) -> None:
     assert [(c.correlation_id, c.reason, c.response is not None) for c in calls] == [(1, None, False), (2, None, True)]
 
 
-def test_versions_and_apis_nobody_knows(written: Write) -> None:
+def test_unknown_versions_and_apis(written: Write) -> None:
     talk = Talk()
     segments = talk.open() + greeting(talk)
     for number, head in ((1, "03e70001"), (2, "000c0063")):

@@ -75,7 +75,7 @@ def test_however_bytes_come(frames: list[bytes], step: int) -> None:
     assert listener.frames == list(map(prefixed, frames))
 
 
-def test_what_nobody_asked_for_is_passed_over() -> None:
+def test_unrequested_frames_are_skipped() -> None:
     listener = Listener(passed=True)
     data = prefixed(b"x" * 100_000) + prefixed(b"good")
     framer = fed([data[at : at + 1_000] for at in range(0, len(data), 1_000)], listener)

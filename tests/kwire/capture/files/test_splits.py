@@ -70,7 +70,7 @@ def test_a_packet_in_fragments_is_not_cut(written: Callable[..., str]) -> None:
     assert NOT_PROVEN in {problem.reason for problem in rows(parts, guess=True)[1]}
 
 
-def test_an_interface_that_is_told_later(written: Callable[..., str]) -> None:
+def test_interface_described_later(written: Callable[..., str]) -> None:
     """The parts behind it would not know of it."""
     made = pcapng(packets(SPOKEN))
     half = splits(written(made), 50_000)[4].start

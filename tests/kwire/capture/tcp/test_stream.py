@@ -48,7 +48,7 @@ def test_the_first_copy_counts() -> None:
     assert (drained(s), s.retransmitted) == (b"", 3)
 
 
-def test_sequence_numbers_go_on_behind_32_bits() -> None:
+def test_sequence_numbers_extend_beyond_32_bits() -> None:
     s = stream(2**32 - 10)
     assert s.place(5) == 2**32 + 5
     assert s.place(2**32 - 20) == 2**32 - 20
