@@ -52,6 +52,6 @@ class LeaderEpochs:
         return (self.entries[after - 1][0], next_start) if after else (epoch, next_start)
 
     def of(self, offset: int) -> int:
-        """Return the leader epoch in which an offset was written, -1 if unknown."""
+        """Return the leader epoch in which the record at an offset was appended, -1 if unknown."""
         after = bisect_right(self.entries, offset, key=lambda entry: entry[1])
         return self.entries[after - 1][0] if after else -1

@@ -1,1 +1,1 @@
-"""The older ways to rebalance, as machines that run in virtual time, beside those that came after (docs/history.md)."""
+"""Kafka's rebalance protocols from ZooKeeper watchers to KIP-848, as simulations in virtual time (docs/history.md)."""

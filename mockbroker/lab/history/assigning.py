@@ -1,12 +1,12 @@
-"""Scheme 2: a coordinator for each part of the groups, which alone watches ZooKeeper and works out who gets what.
+"""Scheme 2: coordinators on the brokers watch ZooKeeper and assign partitions; consumers only follow.
 
-A consumer registers an ephemeral node under ``/consumers/[group]/ids``, as before, and sets no watch; it keeps a
-connection to the coordinator of its group, which a hash of the group's name tells. A change of the nodes tells the
-coordinator. It works out the assignment, has everybody in the group stop, waits until all have, and tells each what to
-read. Nobody reads what it was not told.
+A consumer registers an ephemeral node under ``/consumers/[group]/ids``, without a watch, and keeps a connection to the
+coordinator of its group, which is found by a hash of the group id. When the nodes change, the coordinator computes the
+assignment, stops all consumers of the group, waits until all have stopped, and sends each its partitions. A consumer
+reads only what it was assigned.
 
-Strategies are a table that the brokers are started with. A consumer names one of them when it registers. A new one
-needs brokers that are stopped and started.
+The brokers are started with a table of strategies, one of which a consumer names when it registers. Adding a strategy
+requires a restart of the brokers.
 Source: the design of a coordinator before 0.9, in Kafka's wiki: StopFetcher, then StartFetcher.
 """
 
@@ -28,7 +28,7 @@ from mockbroker.lab.history.zookeeper import NO_NODE, Answer, Asking, Session, c
 from mockbroker.lab.simulation.queue import Queue
 
 COORDINATOR = "coordinator"  # the role of its sessions
-HOP = 0.002  # seconds that a message takes between a consumer and its coordinator, half as long to half as long again
+HOP = 0.002  # mean seconds of a message between consumer and coordinator; actual times vary by half
 RESET = 0.01  # seconds after which a connection that is gone is noticed
 RETURN = 1.0  # seconds that brokers take to stop and start
 
@@ -37,11 +37,23 @@ STRATEGIES: Strategies = MappingProxyType({"range": RangeAssignor, "roundrobin":
 
 
 class UnknownStrategy(ValueError):
-    """A consumer names a strategy that the brokers were not started with."""
+    """A strategy that is not in the brokers' table."""
 
 
 class Consumer:
-    """One process. ``lives``: counts its starts; ``refused``: why it cannot take part, "" if it can."""
+    """A consumer process.
+
+    Attributes:
+        name: name in the story.
+        group: group id.
+        server: ZooKeeper server that it connects to.
+        strategy: name of the assignment strategy.
+        topics: subscribed topics.
+        id: name of its ephemeral node, new with each start.
+        up: whether the process runs.
+        refused: why the coordinator rejected it, "" if it did not.
+        lives: number of starts.
+    """
 
     def __init__(self, scheme: Assigning, name: str, group: str, server: int, strategy: str) -> None:
         self.scheme = scheme
@@ -69,7 +81,7 @@ class Consumer:
         self._connect()
 
     def find(self) -> None:
-        """Ask any broker for the coordinator, and connect; both are answered."""
+        """Find the coordinator through any broker and connect to it: two messages with their responses."""
         self.scheme.said += 2
         self.scheme.send(f"from {self.name}", self.coordinator.connected, self)
 
@@ -89,7 +101,7 @@ class Consumer:
             self.scheme.queue.after(BACKOFF, self._granted, session)
 
     def _expired(self) -> None:
-        """It reads on: whoever takes its partitions waits until it was told to stop."""
+        """Continue to read: the coordinator does not reassign the partitions before this consumer has stopped."""
         assert self._session is not None
         self.server = self._session.server + 1
         self._connect()
@@ -108,7 +120,7 @@ class Consumer:
             self._session = None
         self.scheme.queue.after(RESET, self.coordinator.disconnected, self, self.lives)
 
-    # --- what the coordinator says ---
+    # --- requests of the coordinator ---
 
     def stop(self, generation: int) -> None:
         if self.up:
@@ -129,9 +141,17 @@ class Consumer:
 
 
 class _Group:
-    """``waits``: who has not stopped yet; ``plan``: what everybody reads once all have, by id.
+    """A group in a coordinator.
 
-    ``watched``: its nodes are there and looked at; ``busy``: somebody looks now; ``due``: has to look again.
+    Attributes:
+        name: group id.
+        connections: consumer name -> connected consumer.
+        generation: number of assignments so far.
+        waits: consumers that have not stopped yet.
+        plan: member id -> partitions that it reads once all have stopped.
+        watched: watches are set on its nodes.
+        busy: the nodes are being read.
+        due: the nodes have to be read again.
     """
 
     def __init__(self, name: str) -> None:
@@ -144,7 +164,15 @@ class _Group:
 
 
 class Coordinator:
-    """Of one broker. ``groups``: those of its part that it has heard of; ``log``: what happened, a line an event."""
+    """The coordinator on one broker.
+
+    Attributes:
+        number: broker id.
+        strategies: name -> factory of the strategies that the broker was started with.
+        groups: the known groups of this coordinator.
+        log: a line for each event.
+        up: whether the broker runs.
+    """
 
     def __init__(self, scheme: Assigning, number: int, strategies: Strategies) -> None:
         self.scheme = scheme
@@ -163,7 +191,7 @@ class Coordinator:
         self._session = zookeeper.connect(COORDINATOR, server, self.scheme.story.session, self._granted, self._expired)
 
     def stop(self) -> None:
-        """The broker ends; its connections end with it."""
+        """Stop the broker and close its connections."""
         self.up = False
         if self._session is not None:
             self._session.close()
@@ -182,7 +210,7 @@ class Coordinator:
         self._server = self._session.server + 1
         self.connect()
 
-    # --- which groups there are ---
+    # --- discovery of groups ---
 
     def _look_for_groups(self, *_: str) -> None:
         if self._session is not None:
@@ -233,7 +261,7 @@ class Coordinator:
             carry_out(self._looks(group, session), lambda: session is self._session)
 
     def _looks(self, group: _Group, session: Session) -> Asking:
-        """See who is there, as often as something changes meanwhile."""
+        """Read the members and topics, again as long as something changes meanwhile, then assign."""
         watch = partial(self._watched, group)
         while group.due:
             group.due = False
@@ -256,10 +284,10 @@ class Coordinator:
         return True
 
     def strategy(self, name: str) -> Assignor:
-        """Raises UnknownStrategy, which names those that there are."""
+        """Return the assignor of a strategy. Raises: UnknownStrategy."""
         if name not in self.strategies:
             known = ", ".join(sorted(self.strategies))
-            raise UnknownStrategy(f"the brokers were started with {known}, and do not know {name!r}")
+            raise UnknownStrategy(f"unknown strategy {name!r}: the brokers were started with {known}")
         return self.strategies[name]()
 
     def _decides(
@@ -282,7 +310,7 @@ class Coordinator:
             found = chosen.assign(without_racks(counts), members)
             plan = {member: list(share.partitions) for member, share in found.items()}
         if plan == group.plan:
-            return  # somebody who was refused came or went
+            return  # only a rejected consumer joined or left
         group.plan = plan
         group.generation += 1
         self.scheme.worked_out += 1
@@ -306,7 +334,7 @@ class Coordinator:
                 self._all_stopped(group)
 
     def _impatient(self, group: _Group, generation: int) -> None:
-        """Whoever does not say that it has stopped within a session holds nobody up any longer."""
+        """Continue without the consumers that have not stopped within the session timeout."""
         if group.waits and generation == group.generation:
             group.waits = {}
             self._all_stopped(group)
@@ -324,7 +352,7 @@ class Coordinator:
 
 
 class Assigning(OfConsumers[Consumer]):
-    """``coordinators``: one on each broker; ``said``: messages between consumers and coordinators."""
+    """Scheme 2. ``coordinators``: one per broker; ``said``: number of messages between consumers and coordinators."""
 
     name = "server"
 
@@ -338,7 +366,7 @@ class Assigning(OfConsumers[Consumer]):
     ) -> None:
         super().__init__(story, queue, ledger)
         self.said = 0
-        self._arrived: dict[str, float] = {}  # when the last message of a connection arrives, by name
+        self._arrived: dict[str, float] = {}  # connection name -> arrival time of its last message
         self.coordinators = [Coordinator(self, number, strategies) for number in range(story.brokers)]
         self.consumers = {
             name: Consumer(self, name, group, number, strategy)
@@ -349,7 +377,7 @@ class Assigning(OfConsumers[Consumer]):
         return self.coordinators[partition_for(group, len(self.coordinators))]
 
     def restart(self, strategies: Strategies) -> None:
-        """Stop all brokers, and start them with another table. Consumers read on, and find their coordinator again."""
+        """Restart all brokers with another table of strategies; consumers continue to read and reconnect."""
         for coordinator in self.coordinators:
             coordinator.stop()
         self.queue.after(RETURN, self._return, strategies)
@@ -361,7 +389,7 @@ class Assigning(OfConsumers[Consumer]):
                 consumer.find()
 
     def send(self, connection: str, what: Callable[..., None], *with_: Any) -> None:
-        """A message on a connection, one way; it never overtakes another."""
+        """Deliver a one-way message on a connection, in order: call ``what`` when it arrives."""
         self.said += 1
         at = max(self._arrived.get(connection, 0.0), self.queue.now + HOP * (0.5 + self.dice.random()))
         self._arrived[connection] = at

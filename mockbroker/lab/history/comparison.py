@@ -1,4 +1,4 @@
-"""One story under every scheme, and what it cost."""
+"""Comparison of the rebalance schemes: runs one story under each and measures the cost."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from mockbroker.lab.simulation.watching import Broken
 SCHEMES: Mapping[str, type[Scheme]] = {
     each.name: each for each in (Watching, Assigning, Drafted, Eager, Cooperative, Next)
 }
-"""By name, in the order of their time."""
+"""The schemes by name, in historical order."""
 
 
 class Run:
-    """A story under a scheme, step by step. Time passes when somebody says so."""
+    """A run of a story under a scheme, driven step by step in virtual time."""
 
     def __init__(self, kind: type[Scheme], story: Story) -> None:
         self.story = story
@@ -31,20 +31,30 @@ class Run:
         self.scheme = kind(story, self.queue, self.ledger)
 
     def until(self, seconds: float) -> None:
-        """Let everything happen that is due until then."""
+        """Advance the virtual time to ``seconds`` and run everything that is due by then."""
         while self.queue.next <= seconds:
             self.queue.step()
         self.queue.now = seconds
 
     def do(self, step: Step) -> None:
+        """Advance to the time of a step and carry it out."""
         self.until(step.at)
         self.scheme.do(step)
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one moment of a story brought, until the next one. ``settled``: seconds until everybody read what it
-    should; 0 if nothing had to change, None if it never came to that."""
+    """The cost of the steps at one time of a story, until the next steps.
+
+    Attributes:
+        at: seconds.
+        what: description of the steps.
+        messages: number of messages.
+        notifications: number of ZooKeeper watch notifications.
+        rebalances: number of computed assignments.
+        moved: number of partitions that changed their reader.
+        settled: seconds until each partition had its one reader; 0 without a change, None if it was not reached.
+    """
 
     at: float
     what: str
@@ -57,9 +67,24 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A whole story under one scheme. Sizes as in Scheme and Ledger: ``watchers`` is the most that there were when a
-    change was over; ``stopped``, ``unread``, ``double`` are partition-seconds; ``overlaps``: each time that a partition
-    had two readers."""
+    """The measured cost of a whole story under one scheme.
+
+    Attributes:
+        scheme: name of the scheme.
+        seed: seed of the story, None for the default story.
+        messages: number of messages, heartbeats included.
+        heartbeats: number of heartbeats and session pings.
+        watchers: largest number of ZooKeeper sessions with watches for groups.
+        notifications: number of watch notifications.
+        rebalances: number of computed assignments.
+        moved: number of partitions that changed their reader.
+        stopped: partition-seconds without a reader while the last reader lives.
+        unread: partition-seconds without a reader.
+        double: partition-seconds with more than one reader.
+        changes: cost of each change.
+        bands: intervals in which a consumer read a partition.
+        overlaps: intervals in which a partition had several readers.
+    """
 
     scheme: str
     seed: int | None
@@ -78,16 +103,16 @@ class Measured:
 
     @property
     def settled(self) -> list[float]:
-        """Of the changes that came to rest; seconds."""
+        """Seconds until each change had settled, for the changes that did."""
         return [change.settled for change in self.changes if change.settled]
 
     @property
     def unsettled(self) -> int:
-        """Changes that the next one found unfinished."""
+        """Number of changes that had not settled when the next one came."""
         return sum(change.settled is None for change in self.changes)
 
     def line(self) -> dict[str, object]:
-        """For programs. Times in seconds."""
+        """Return the measurement as a JSON object; times are seconds."""
         return {
             "scheme": self.scheme,
             "seed": self.seed,
@@ -112,7 +137,10 @@ def mean(values: Sequence[float]) -> float:
 
 
 def measure(name: str, story: Story) -> Measured:
-    """Raises: Broken, of an invariant of the broker, or of a scheme that lets two read what it must not."""
+    """Run a story under a scheme and measure it.
+
+    Raises: Broken if an invariant of the broker is violated, or an exclusive scheme gives a partition two readers.
+    """
     run = Run(SCHEMES[name], story)
     scheme, ledger = run.scheme, run.ledger
     changes: list[Change] = []
@@ -132,7 +160,7 @@ def measure(name: str, story: Story) -> Measured:
         changes.append(Change(at, ", ".join(map(str, steps)), messages, notifications, rebalances, moved, settled))
     ledger.end()
     if scheme.exclusive and ledger.overlaps:
-        raise Broken("one reader", f"{name}: {ledger.overlaps[0]}")
+        raise Broken("one reader", f"{name}: a partition had several readers: {ledger.overlaps[0]}")
     return Measured(
         scheme=name,
         seed=story.seed,
@@ -152,10 +180,10 @@ def measure(name: str, story: Story) -> Measured:
 
 
 MEANING = (
-    "watchers: who waits for ZooKeeper on behalf of groups, at most; moved: partitions that came to another reader; "
-    "stopped, unread, two readers: partition-seconds without a reader while the last one lives, without any, with one "
-    "too many; settles in, at most: seconds until everybody reads what it should; never: changes that the next one "
-    "found unfinished"
+    "watchers: largest number of ZooKeeper sessions with watches for groups; moved: partitions that got another "
+    "reader; stopped, unread, two readers: partition-seconds without a reader while the last one lives, without any "
+    "reader, with more than one; settles in, at most: mean and longest seconds until every partition has one reader; "
+    "never: changes that had not settled when the next one came"
 )
 COLUMNS = (
     ("scheme", lambda m: m.scheme),
@@ -175,7 +203,7 @@ COLUMNS = (
 
 
 def table(found: Sequence[Measured]) -> list[str]:
-    """Lines to be read: a scheme each."""
+    """Return a table as text lines: headings, then a line for each scheme."""
     rows = [[name for name, _ in COLUMNS], *([cell(each) for _, cell in COLUMNS] for each in found)]
     widths = [max(len(row[n]) for row in rows) for n in range(len(COLUMNS))]
     return [

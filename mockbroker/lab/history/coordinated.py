@@ -1,9 +1,8 @@
-"""Scheme 3, since Kafka 0.9, and what came after it: the broker as it is, with members of each protocol.
+"""Scheme 3, since Kafka 0.9, and its successors: mockbroker's own broker with members of each group protocol.
 
-``classic``: the coordinator manages, the leader assigns (range), everybody gives up everything before.
-``cooperative``: members give up only what moves. ``consumer``: the coordinator assigns (KIP-848), and members follow
-one by one. ZooKeeper is still there, for the brokers; groups say nothing to it. Members, network and invariants are
-those of the simulation.
+``classic``: the group leader assigns (range), and all members revoke all partitions before. ``cooperative``: members
+revoke only the partitions that move. ``consumer``: the coordinator assigns (KIP-848), and members reconcile one by one.
+ZooKeeper is used only by the brokers. Members, network and invariants are those of the simulation.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from mockbroker.lab.simulation.watching import Watcher, Watchers
 from mockbroker.topics.model import Cluster, Node
 
 RELEASE = "4.2"
-REBALANCE = 60.0  # seconds that members may take to join again, as max.poll.interval.ms in short
+REBALANCE = 60.0  # rebalance timeout of members, seconds; shorter than the default max.poll.interval.ms
 OF_GROUPS = (
     ApiKey.FIND_COORDINATOR,
     ApiKey.JOIN_GROUP,
@@ -58,7 +57,7 @@ BEATS = (ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT)
 
 
 class Counting(Watcher):
-    """What groups say to the broker and are told."""
+    """A watcher that counts the group messages, heartbeats and rebalances of a broker."""
 
     def __init__(self) -> None:
         self.messages = self.heartbeats = self.rebalances = 0
@@ -78,10 +77,12 @@ class Counting(Watcher):
 
 
 class Telling(Reader):
-    """Says what it reads. ``name``: that of the story, so that members stand in the same order in every scheme.
+    """A member that reports what it reads to the ledger.
 
-    ``beats_at``: no heartbeat is due before. Those of Java's clients are counted from the last generation, or the last
-    one sent, which keeps members of a group in step.
+    Attributes:
+        ledger: the ledger.
+        beats_at: earliest time of the next heartbeat, which in Java's clients is counted from the last heartbeat or
+            generation.
     """
 
     ledger: Ledger
@@ -97,7 +98,7 @@ class Telling(Reader):
 
 
 class Classic(Telling, ClassicClient):
-    """``assignor``: carried along by the member; the broker only knows its name."""
+    """A member of the classic protocol. ``assignor``: its client-side assignor; the broker knows only the name."""
 
     assignor: Assignor
 
@@ -151,7 +152,13 @@ class Consuming(Telling, ConsumerClient):
 
 
 class Coordinated(Scheme):
-    """``kind``: of the members, as the simulation calls it; ``strategy``: of their assignor, "" if they have none."""
+    """A scheme with a group coordinator on mockbroker's broker.
+
+    Attributes:
+        kind: kind of the members in the simulation.
+        strategy: name of their assignor, "" if the coordinator assigns.
+        member: class of the members.
+    """
 
     kind: ClassVar[str]
     strategy: ClassVar[str] = ""
@@ -215,7 +222,7 @@ class Coordinated(Scheme):
         self.clients[who].crash()
 
     def busy(self, who: str, seconds: float) -> None:
-        """Heartbeats go on; what they say is taken notice of when it polls again."""
+        """Stop polling for ``seconds``; heartbeats continue, and their responses are handled at the next poll."""
         self.clients[who].polls_at = self.queue.now + seconds
 
     def grown(self, topic: str, count: int) -> None:
@@ -235,18 +242,24 @@ class Coordinated(Scheme):
 
 
 class Eager(Coordinated):
+    """The classic protocol with eager rebalances."""
+
     name = "classic"
     kind = "eager"
     strategy = "range"
 
 
 class Cooperative(Coordinated):
+    """The classic protocol with cooperative rebalances (KIP-429)."""
+
     name = "cooperative"
     kind = "cooperative"
     strategy = "cooperative-sticky"
 
 
 class Next(Coordinated):
+    """The consumer protocol (KIP-848)."""
+
     name = "consumer"
     kind = "consumer"
     member = Consuming
@@ -257,4 +270,4 @@ def _cluster(shell: Shell) -> Cluster:
 
 
 def _no_successor(disk: Disk) -> Broker:
-    raise AssertionError(f"there is no {disk}")
+    raise AssertionError(f"a broker without a disk cannot restart from {disk}")

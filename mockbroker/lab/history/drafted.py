@@ -1,7 +1,6 @@
-"""The protocol that 0.9 was to have, under the stories of all others: the machine of ``history/draft``.
+"""The scheme of the draft design for Kafka 0.9 (``history/draft``), run with the same stories as the other schemes.
 
-Its store is one that never lags. A consumer that leaves closes its connections, and its coordinator takes it as it
-takes a crash.
+Its ZooKeeper never lags. A consumer that leaves closes its connections, which the coordinator handles like a crash.
 """
 
 from __future__ import annotations
@@ -15,27 +14,27 @@ from mockbroker.lab.simulation.queue import Queue
 
 OF_GROUPS = ("ConsumerMetadata", "JoinGroup", "Heartbeat")
 BEAT = "Heartbeat"
-POLLED = 1.0  # seconds between two looks for records, which nobody counts here
+POLLED = 1.0  # seconds between two polls, which are not counted as messages
 
 
 class StoryCluster(DraftCluster):
-    """A cluster that tells the ledger who reads what."""
+    """A cluster that reports to the ledger what each consumer reads."""
 
     def __init__(self, story: Story, queue: Queue, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._told: dict[str, tuple[Place, ...]] = {}
+        self._reported: dict[str, tuple[Place, ...]] = {}
         super().__init__(story.topics, brokers=story.brokers, settings=DraftSettings(delay=HOP), queue=queue)
 
     def _note_ownership(self, consumer: str) -> None:
         super()._note_ownership(consumer)
         found = self.consumers[consumer]
-        if found.owned != self._told.get(consumer):
-            self._told[consumer] = found.owned
+        if found.owned != self._reported.get(consumer):
+            self._reported[consumer] = found.owned
             self._ledger.read(found.group, consumer, found.owned)
 
 
 class Drafted(Scheme):
-    """``cluster``: the machine."""
+    """The draft scheme. ``cluster``: the simulated cluster of the draft protocol."""
 
     name = "draft"
 
@@ -76,7 +75,7 @@ class Drafted(Scheme):
         return self._said(BEAT)
 
     def _said(self, name: str) -> int:
-        """Requests of this name and their answers."""
+        """Return the number of requests with this name, and their responses."""
         return self.cluster.messages[name] + self.cluster.messages[f"{name} answer"]
 
     @property

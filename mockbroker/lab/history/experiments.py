@@ -1,5 +1,4 @@
-"""Experiments, the same under every scheme: how many are told of one change, what old data does, who waits for a slow
-one."""
+"""Experiments under every scheme: notifications per change, effects of stale data, delays by a slow member."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from mockbroker.lab.history.ledger import Overlap
 from mockbroker.lab.history.scheme import BROKER
 from mockbroker.lab.history.story import CRASH, GROW, JOIN, LAG, LEAVE, Step, Story
 
-RESTED = 40.0  # seconds in which every group comes to rest
+RESTED = 40.0  # seconds in which every group settles
 GROUP = "A"
 SIZES = (2, 5, 10, 15, 20)  # of groups
 LAGS = (0.0, 1.0, 2.0, 3.0, 8.0)  # seconds
@@ -19,8 +18,10 @@ BUSY = (0.0, 1.0, 2.0, 3.0, 5.0)  # seconds
 
 
 def settled(scheme: str, members: int, partitions: int) -> Run:
-    """A group of ``c01`` and so on that reads a topic ``t`` and is at rest. ``c00``, which stands before all, has not
-    started."""
+    """Return a run with a settled group of consumers ``c01``, ``c02``, ... that reads the topic ``t``.
+
+    A further consumer ``c00``, which sorts before all others, has not started.
+    """
     names = [f"c{number:02}" for number in range(1, members + 1)]
     steps = tuple(Step(1.0, JOIN, name) for name in names)
     story = Story(topics={"t": partitions}, groups=dict.fromkeys([*names, "c00"], GROUP), steps=steps, end=RESTED)
@@ -36,7 +37,7 @@ CHANGES = (JOIN, LEAVE, CRASH, GROW, BROKER)  # of herd
 
 
 def herd(scheme: str, members: int, change: str) -> int:
-    """Notifications of watches after one change, of CHANGES, in a group of so many members."""
+    """Return the number of watch notifications after one change (of CHANGES) in a group of ``members`` members."""
     run = settled(scheme, members, members)
     before = run.scheme.notifications
     match change:
@@ -55,7 +56,13 @@ def herd(scheme: str, members: int, change: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """What old data cost: partition-seconds ``unread`` and ``double`` (with two readers), and each of the latter."""
+    """The cost of stale data.
+
+    Attributes:
+        unread: partition-seconds without a reader.
+        double: partition-seconds with two readers.
+        overlaps: the intervals with two readers.
+    """
 
     unread: float
     double: float
@@ -63,8 +70,11 @@ class Split:
 
 
 def split(scheme: str, lag: float) -> Split:
-    """Four members on four partitions, of whom one is at a server that lags from now on; then one more joins, which
-    moves every partition, and the server goes on lagging until everything has come to rest."""
+    """Measure a join while a ZooKeeper server lags by ``lag`` seconds.
+
+    Four members read four partitions, one of them through the lagging server; a fifth joins, which moves every
+    partition. The server lags until the group has settled.
+    """
     run = settled(scheme, 4, 4)
     ledger = run.ledger
     before = ledger.unread, ledger.double
@@ -77,8 +87,10 @@ def split(scheme: str, lag: float) -> Split:
 
 
 def slow(scheme: str, seconds: float) -> float:
-    """Four members on eight partitions, of whom one is busy for so long; then one more joins. Partition-seconds that
-    the others stood still."""
+    """Measure a join while one of four members is busy for ``seconds``.
+
+    Return the partition-seconds that the others did not read.
+    """
     run = settled(scheme, 4, 8)
     before = run.ledger.stopped
     run.scheme.busy("c02", seconds)
@@ -90,7 +102,13 @@ def slow(scheme: str, seconds: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Experiments:
-    """All of them, by scheme: ``herds`` by SIZES, of a topic that grows; ``splits`` by LAGS; ``slows`` by BUSY."""
+    """The results of all experiments, by scheme.
+
+    Attributes:
+        herds: group size -> notifications when a topic grows.
+        splits: lag in seconds -> cost of stale data.
+        slows: seconds that a member is busy -> partition-seconds that the others did not read.
+    """
 
     herds: Mapping[str, Mapping[int, int]]
     splits: Mapping[str, Mapping[float, Split]]
@@ -98,7 +116,7 @@ class Experiments:
 
 
 def experiments(schemes: Iterable[str]) -> Experiments:
-    """Run them; some seconds."""
+    """Run all experiments under the named schemes; this takes some seconds."""
     names = list(schemes)
     return Experiments(
         herds={name: {size: herd(name, size, GROW) for size in SIZES} for name in names},

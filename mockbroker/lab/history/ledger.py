@@ -1,7 +1,7 @@
-"""Who reads what, as consumers really do: the checker of ownership, which no scheme can see.
+"""The record of which consumer reads which partition, independent of the schemes.
 
-A consumer says when it begins to read a partition and when it stops, whatever anybody else believes of it. From that
-come the times in which a partition has two readers or none, and how often partitions moved.
+Each consumer reports when it starts and stops reading a partition. From these reports the ledger computes how long
+partitions have two readers or none, and how often they move.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Place = tuple[str, int]  # topic and partition
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Somebody read a partition for a while; seconds."""
+    """An interval in which a consumer read a partition; ``begin`` and ``end`` in seconds."""
 
     group: str
     place: Place
@@ -27,7 +27,7 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """A partition had several readers of one group; seconds."""
+    """An interval in which a partition had several readers of one group; ``begin`` and ``end`` in seconds."""
 
     group: str
     place: Place
@@ -38,18 +38,23 @@ class Overlap:
 
 @dataclass(slots=True)
 class _State:
-    readers: dict[str, float] = field(default_factory=dict)  # since when
-    last: str = ""  # who stopped last
-    changed: float = 0.0  # when anybody began or stopped last
-    counted: float = 0.0  # until when it has been counted
+    readers: dict[str, float] = field(default_factory=dict)  # reader -> start time
+    last: str = ""  # the reader that stopped last
+    changed: float = 0.0  # time of the last start or stop
+    counted: float = 0.0  # time up to which partition-seconds have been counted
 
 
 class Ledger:
-    """Partition-seconds, while a group has members that are meant to run:
+    """The readers of all partitions over time, while a group has members that should run.
 
-    ``unread``: without a reader; ``stopped``: those among them whose last reader is still meant to run, which is the
-    time that the world stands still; ``double``: with more readers than one, each beyond the first.
-    ``moved``: how often a partition came to another reader than it had before.
+    Attributes:
+        unread: partition-seconds without a reader.
+        stopped: the part of ``unread`` in which the last reader should still run: the cost of stop-the-world.
+        double: partition-seconds with several readers, counted for each reader after the first.
+        moved: number of times that a partition got another reader than before.
+        bands: intervals in which a consumer read a partition.
+        overlaps: intervals in which a partition had several readers.
+        changed: time of the last start or stop of any reader.
     """
 
     def __init__(self, queue: Queue, topics: Mapping[str, int], groups: Collection[str]) -> None:
@@ -58,16 +63,16 @@ class Ledger:
         self.moved = 0
         self.bands: list[Band] = []
         self.overlaps: list[Overlap] = []
-        self.changed = 0.0  # when anybody began or stopped last
+        self.changed = 0.0
         self._counts = dict(topics)
-        self._groups: dict[str, dict[str, None]] = {group: {} for group in sorted(groups)}  # who is meant to run
+        self._groups: dict[str, dict[str, None]] = {group: {} for group in sorted(groups)}  # consumers that should run
         self._states = {(group, place): _State() for group in self._groups for place in self.places}
 
     @property
     def places(self) -> list[Place]:
         return [(topic, number) for topic, count in sorted(self._counts.items()) for number in range(count)]
 
-    # --- what is meant to be ---
+    # --- expected state ---
 
     def grow(self, topic: str, count: int) -> None:
         self._counts[topic] = count
@@ -76,19 +81,19 @@ class Ledger:
                 self._states.setdefault((group, place), _State(counted=self.queue.now))
 
     def come(self, group: str, reader: str) -> None:
-        """A consumer was started."""
+        """Record that a consumer was started."""
         self._count(group)
         self._groups[group][reader] = None
 
     def go(self, group: str, reader: str) -> None:
-        """A consumer was told to leave, or is dead."""
+        """Record that a consumer was asked to leave, or crashed."""
         self._count(group)
         self._groups[group].pop(reader, None)
 
-    # --- what is ---
+    # --- actual state ---
 
     def read(self, group: str, reader: str, share: Collection[Place]) -> None:
-        """From now on this consumer reads these partitions and no others."""
+        """Record that a consumer now reads exactly these partitions."""
         for place in self.places:
             state = self._states[group, place]
             if (place in share) == (reader in state.readers):
@@ -105,12 +110,12 @@ class Ledger:
             state.changed = self.changed = self.queue.now
 
     def readers(self, group: str) -> dict[Place, list[str]]:
-        """Who reads each partition now."""
+        """Return the current readers of each partition."""
         return {place: sorted(self._states[group, place].readers) for place in self.places}
 
     @property
     def whole(self) -> bool:
-        """Every partition has one reader in every group that is meant to have members, and none in the others."""
+        """Whether every partition has exactly one reader in each group with members, and none in other groups."""
         return all(
             len(self._states[group, place].readers) == bool(members)
             for group, members in self._groups.items()
@@ -118,7 +123,7 @@ class Ledger:
         )
 
     def end(self) -> None:
-        """Count what is until now; everybody goes on."""
+        """Count all intervals up to now; the current readers continue."""
         for (group, place), state in self._states.items():
             self._settle(group, state)
             self._overlapped(group, place, state)

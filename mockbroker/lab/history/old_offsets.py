@@ -1,8 +1,9 @@
-"""Offsets as until Kafka 0.8: OffsetCommit and OffsetFetch v0, which a broker writes to ZooKeeper and reads from it.
+"""Offsets in ZooKeeper, as until Kafka 0.8: handlers of OffsetCommit and OffsetFetch v0.
 
-Every later version goes to ``__consumer_offsets``, on the same broker. In ZooKeeper an offset is a node,
-``/consumers/[group]/offsets/[topic]/[partition]``: there is no metadata, nobody asks who commits, and what was never
-committed is an error. Source: handleOffsetCommitRequest and handleOffsetFetchRequest of KafkaApis, Kafka 3.9.
+Every later version uses ``__consumer_offsets``, on the same broker. In ZooKeeper an offset is a node,
+``/consumers/[group]/offsets/[topic]/[partition]``: it has no metadata, the committer is not checked, and fetching an
+offset that was never committed is an error.
+Source: handleOffsetCommitRequest and handleOffsetFetchRequest of KafkaApis, Kafka 3.9.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from mockbroker.lab.history.scheme import BROKER
 from mockbroker.lab.history.watching import CONSUMERS
 from mockbroker.lab.history.zookeeper import Asking, Session, ZooKeeper, carry_out
 
-NOTHING = -1  # the offset that stands beside an error
+NOTHING = -1  # the offset in a response with an error
 
 
 def offset_of(group: str, topic: str, partition: int) -> str:
@@ -33,9 +34,15 @@ def offset_of(group: str, topic: str, partition: int) -> str:
 
 
 class OldOffsets:
-    """``handlers``: all of the broker's, with v0 of both requests served as then; ``session``: the broker's.
+    """The handlers for offsets in ZooKeeper.
 
-    ``answer``: carries out effects that come later, when ZooKeeper has answered.
+    Args:
+        zookeeper: the simulated ZooKeeper.
+        timeout: session timeout of the broker, seconds.
+        answer: carries out effects when ZooKeeper has responded.
+
+    Attributes:
+        handlers: all handlers of the broker, with v0 of both requests using ZooKeeper.
     """
 
     def __init__(self, zookeeper: ZooKeeper, timeout: float, answer: Callable[[Effects], None]) -> None:
@@ -99,8 +106,8 @@ class OldOffsets:
 
 
 def _granted(session: Session) -> None:
-    """Requests come later."""
+    """Ignore that the session was granted: requests come later."""
 
 
 def _expired() -> None:
-    raise AssertionError("a broker's session ends before it does")
+    raise AssertionError("the broker's ZooKeeper session expired while the broker runs")

@@ -1,4 +1,4 @@
-"""A comparison as one page that needs no network and no script: tables, and drawings in SVG."""
+"""A comparison as one self-contained HTML page with tables and SVG charts, without scripts or network access."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mockbroker.lab.history.experiments import BUSY, LAGS, SIZES, Experiments
 from mockbroker.lab.history.ledger import Place
 from mockbroker.lab.history.story import GROW, Story
 
-WIDTH, LEFT, ROW = 1000, 120, 9  # pixels: of the time, of the names beside it, of a partition
+WIDTH, LEFT, ROW = 1000, 120, 9  # pixels: width of the time axis, width of the labels, height of a partition's row
 CHART = 220  # pixels, the height of the chart
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 LOOK = """
@@ -26,12 +26,12 @@ svg text { font: 11px system-ui, sans-serif }
 
 
 def save(path: Path, story: Story, found: Sequence[Measured], tried: Experiments) -> None:
-    """Write the page. Raises: OSError."""
+    """Write the HTML page to a file. Raises: OSError."""
     path.write_text(page(story, found, tried), "utf-8")
 
 
 def page(story: Story, found: Sequence[Measured], tried: Experiments) -> str:
-    """The page as HTML."""
+    """Return the HTML page."""
     title = "Ways to rebalance" + (f", seed {story.seed}" if story.seed is not None else "")
     body = "\n".join(_body(title, story, found, tried))
     return (
@@ -48,7 +48,7 @@ def _body(title: str, story: Story, found: Sequence[Measured], tried: Experiment
     yield f'<p class="note">{escape(MEANING)}</p>'
     yield "<h2>Who read what</h2>"
     yield (
-        '<p class="note">A row for each partition of each group, a colour for each consumer. Pale red: nobody. Red: '
+        '<p class="note">A row for each partition of each group, a colour for each consumer. Pale red: no reader. Red: '
         "two consumers at once. Dashed: a step of the story.</p>"
     )
     for each in found:
@@ -83,7 +83,7 @@ def _body(title: str, story: Story, found: Sequence[Measured], tried: Experiment
 
 
 def _by(name: str, what: str, values: Sequence[float], lines: Mapping[str, Sequence[object]]) -> str:
-    """A line for each scheme, a column for each value."""
+    """Return an HTML table with a row for each scheme and a column for each value."""
     heads = [what, *(f"{value:g}" for value in values)]
     return _table(name, heads, [[scheme, *line] for scheme, line in lines.items()])
 
@@ -147,7 +147,7 @@ def _lanes(story: Story, found: Measured) -> str:
 
 
 def _there(story: Story, place: Place) -> float:
-    """When a partition is there; seconds. Nothing is drawn before the first step."""
+    """Return the time in seconds at which a partition exists, at the earliest that of the first step."""
     topic, number = place
     grown = (step.at for step in story.steps if step.kind == GROW and step.who == topic and step.value > number)
     return story.steps[0].at if number < story.topics[topic] else min(grown)

@@ -1,6 +1,6 @@
-"""What every scheme is: a machine to which the steps of a story are done, and which counts what it says.
+"""The base classes of the rebalance schemes: they carry out the steps of a story and count their messages.
 
-Below each of them stand the brokers of a cluster of that time, which keep their registry and the topics in ZooKeeper.
+Each scheme has brokers of that time, which register themselves and the topics in ZooKeeper.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ BROKERS, TOPICS = "/brokers/ids", "/brokers/topics"
 
 
 class Registry:
-    """Brokers register themselves; broker 0 is the controller, which watches the topics. They are at servers that do
-    not lag.
+    """The brokers, as clients of ZooKeeper servers that do not lag; broker 0 is the controller and watches the topics.
 
-    ``nodes``: the brokers that are meant to be there; ``grown``: told by the controller, of a topic and its partitions.
+    Args:
+        zookeeper: the simulated ZooKeeper.
+        story: the story, for brokers, topics and the session timeout.
+        grown: called with a topic and its new number of partitions when the controller sees that it has grown.
     """
 
     def __init__(self, zookeeper: ZooKeeper, story: Story, grown: Callable[[str, int], None]) -> None:
@@ -43,14 +45,14 @@ class Registry:
         return sorted(self._sessions)
 
     def start(self, number: int) -> None:
-        """A broker comes."""
+        """Start a broker: connect to ZooKeeper and register."""
         servers = [each.number for each in self._zookeeper.servers if each.number != LAGGING]
         server = servers[number % len(servers)]
         granted = partial(self._register, number)
         self._sessions[number] = self._zookeeper.connect(BROKER, server, self._timeout, granted, _never)
 
     def stop(self, number: int) -> None:
-        """A broker goes in good order."""
+        """Stop a broker and close its session."""
         self._sessions.pop(number).close()
 
     def _register(self, number: int, session: Session) -> None:
@@ -72,17 +74,21 @@ class Registry:
             self._grown(topic, self._topics[topic])
 
     def grow(self, topic: str, count: int) -> None:
-        """A tool writes how many partitions the topic has from now on."""
+        """Write a topic's new number of partitions to ZooKeeper, as kafka-topics does."""
         self._sessions[self.nodes[0]].put(f"{TOPICS}/{topic}", str(count), _done)
 
 
 class Scheme(ABC):
-    """One way to rebalance, under one story. ``rebalances``: how often anybody worked out who gets what.
+    """A rebalance scheme, run with one story.
 
-    ``messages``: everything that groups cost, requests, answers and notifications, ``heartbeats`` (and pings of
-    sessions) among them; without commits and fetches. ``watchers``: who waits now to be told something by ZooKeeper on
-    behalf of groups. ``notifications``: those of watches. ``exclusive``: whatever the story, nobody reads what another
-    reads.
+    Attributes:
+        name: name of the scheme.
+        exclusive: the scheme never lets two consumers of a group read the same partition.
+        messages: number of requests, responses and notifications for groups, without commits and fetches.
+        heartbeats: the part of ``messages`` that are heartbeats or session pings.
+        rebalances: number of computed assignments.
+        watchers: number of ZooKeeper sessions that have watches for groups now.
+        notifications: number of watch notifications for groups.
     """
 
     name: ClassVar[str]
@@ -99,21 +105,21 @@ class Scheme(ABC):
 
     @abstractmethod
     def start(self, who: str) -> None:
-        """A consumer's process begins, and knows nothing."""
+        """Start a new process of a consumer."""
 
     @abstractmethod
     def leave(self, who: str) -> None:
-        """It goes in good order."""
+        """Stop a consumer cleanly."""
 
     @abstractmethod
     def crash(self, who: str) -> None:
-        """It is gone without a word."""
+        """Crash a consumer."""
 
-    def busy(self, who: str, seconds: float) -> None:  # noqa: B027 - of most, other threads rebalance
-        """Its application works on what was read, for so long, and does not ask for more."""
+    def busy(self, who: str, seconds: float) -> None:  # noqa: B027 - in most schemes another thread rebalances
+        """Let a consumer's application process records for ``seconds`` without polling."""
 
-    def grown(self, topic: str, count: int) -> None:  # noqa: B027 - most look at ZooKeeper themselves
-        """The controller has heard that a topic has more partitions."""
+    def grown(self, topic: str, count: int) -> None:  # noqa: B027 - in most schemes consumers watch topics themselves
+        """Handle that the controller has seen a topic's new number of partitions."""
 
     @property
     @abstractmethod
@@ -137,7 +143,7 @@ class Scheme(ABC):
         return sum(traffic.notifications for role, traffic in roles.items() if role != BROKER)
 
     def do(self, step: Step) -> None:
-        """One step of the story."""
+        """Carry out one step of the story."""
         group = self.story.groups.get(step.who, "")
         if step.kind == JOIN:
             self.ledger.come(group, step.who)
@@ -158,7 +164,7 @@ class Scheme(ABC):
 
 
 class Living(Protocol):
-    """A consumer that comes and goes."""
+    """A consumer that can start, leave and crash."""
 
     def start(self) -> None: ...
     def leave(self) -> None: ...
@@ -169,7 +175,7 @@ C = TypeVar("C", bound=Living)
 
 
 class OfConsumers(Scheme, Generic[C]):
-    """A scheme whose consumers are machines of its own, by name."""
+    """A scheme with its own consumer class. ``consumers``: name -> consumer."""
 
     consumers: Mapping[str, C]
 
@@ -184,8 +190,8 @@ class OfConsumers(Scheme, Generic[C]):
 
 
 def _done(_: Answer) -> None:
-    """Nothing follows."""
+    """Ignore a response."""
 
 
 def _never() -> None:
-    raise AssertionError("a broker's session ends before it does")
+    raise AssertionError("a broker's ZooKeeper session expired while the broker runs")

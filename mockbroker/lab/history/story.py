@@ -1,4 +1,4 @@
-"""What happens to the groups: one script of joins, leaves, crashes and growing topics, the same for every scheme."""
+"""Stories: scripts of joins, leaves, crashes, growing topics and ZooKeeper lag, the same for every scheme."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ from dataclasses import dataclass
 from mockbroker.lab.simulation.dice import Dice
 
 JOIN, LEAVE, CRASH, GROW, LAG = "join", "leave", "crash", "grow", "lag"
-LAGGING = 2  # the server of ZooKeeper that lags, if one does
+LAGGING = 2  # number of the ZooKeeper server that may lag
 MOST_MEMBERS, MOST_PARTITIONS = 8, 24
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """``at``: seconds. ``who``: a consumer; of GROW a topic; of LAG nothing.
+    """One step of a story.
 
-    ``value``: of GROW how many partitions the topic has from now on, of LAG how many seconds messages take between one
-    server of ZooKeeper and its leader.
+    Attributes:
+        at: seconds.
+        kind: JOIN, LEAVE, CRASH, GROW or LAG.
+        who: the consumer; for GROW the topic; for LAG "".
+        value: for GROW the new number of partitions; for LAG the seconds of a message between one ZooKeeper server and
+            the leader.
     """
 
     at: float
@@ -37,9 +41,17 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """``groups``: by consumer; ``end``, ``session`` and ``heartbeat``: seconds. ``seed``: None of a story that is told.
+    """A story; every consumer subscribes to all topics.
 
-    Every consumer reads all topics.
+    Attributes:
+        topics: topic name -> number of partitions at the start.
+        groups: consumer name -> group id.
+        steps: the steps in order.
+        end: end time, seconds.
+        seed: seed of a random story, None for the default one.
+        brokers: number of brokers.
+        session: session timeout, seconds.
+        heartbeat: heartbeat interval, seconds.
     """
 
     topics: Mapping[str, int]
@@ -62,10 +74,10 @@ DEFAULT = Story(
         Step(120.0, CRASH, "c4"),
         Step(160.0, GROW, "orders", 16),
         Step(200.0, JOIN, "c3"),
-        Step(240.0, LAG, value=8.0),  # longer than a session: the leader gives up consumers that are alive
+        Step(240.0, LAG, value=8.0),  # longer than the session timeout: sessions of live consumers expire
         Step(280.0, LAG),
         Step(320.0, JOIN, "c5"),
-        Step(360.0, LAG, value=3.0),  # shorter: whoever is at that server sees old data, and is slow to write
+        Step(360.0, LAG, value=3.0),  # shorter: clients of that server see stale data and write late
         Step(380.0, JOIN, "c4"),
         Step(420.0, LEAVE, "c0"),
         Step(460.0, LAG),
@@ -76,7 +88,7 @@ DEFAULT = Story(
 
 
 def drawn(seed: int, steps: int = 12) -> Story:
-    """A story by chance: every consumer joins, leaves and crashes by turns, topics grow, a server lags now and then."""
+    """Return a random story: consumers join, leave and crash, topics grow, a ZooKeeper server lags at times."""
     dice = Dice("history", seed)
     topics = {f"t{number}": dice.whole(1, 12) for number in range(dice.whole(1, 3))}
     names = [f"c{number}" for number in range(dice.whole(2, MOST_MEMBERS))]

@@ -1,9 +1,9 @@
 """Scheme 1, until Kafka 0.8: consumers watch ZooKeeper, and each of them rebalances itself.
 
 A consumer registers an ephemeral node under ``/consumers/[group]/ids`` and watches that path, ``/brokers/ids`` and its
-topics. On every change it stops reading, releases what it owns, looks who is there, works out its own range and claims
-it, a node each under ``/consumers/[group]/owners``. What another has not released yet refuses it; then it gives all
-back, waits and looks again, four times. After that it stands still until the next change.
+topics. On every change it stops reading, releases its partitions, reads the members, computes its own range and claims
+it with a node per partition under ``/consumers/[group]/owners``. If another consumer has not released a partition yet,
+the claim fails: it releases all, waits and tries again, four times. After that it reads nothing until the next change.
 Source: ZookeeperConsumerConnector of Kafka 0.8.
 """
 
@@ -34,8 +34,19 @@ def owner_of(group: str, place: Place) -> str:
 
 
 class Consumer:
-    """One process. ``id``: new with each start; ``seen``: ids that it saw last; ``owned``: places that it has claimed;
-    ``failed``: rebalances that it gave up; ``expiries``: sessions that it lost."""
+    """A consumer process.
+
+    Attributes:
+        name: name in the story.
+        group: group id.
+        server: ZooKeeper server that it connects to.
+        topics: subscribed topics.
+        id: name of its ephemeral node, new with each start.
+        seen: member ids that it read last.
+        owned: partitions that it has claimed.
+        failed: number of rebalances given up after all tries.
+        expiries: number of expired sessions.
+    """
 
     def __init__(self, scheme: Watching, name: str, group: str, server: int) -> None:
         self.scheme = scheme
@@ -62,7 +73,7 @@ class Consumer:
         self._connect()
 
     def leave(self) -> None:
-        """Stop reading and end the session, which takes all its nodes along."""
+        """Stop reading and close the session, which removes its ephemeral nodes."""
         self._read([])
         session = self._end()
         if session is not None:
@@ -94,14 +105,14 @@ class Consumer:
             self._go(self._registers(session))
 
     def _expired(self) -> None:
-        """All its nodes are gone; only now does it know. It reads on until it rebalances in a session of its own."""
+        """Connect again after the session expired; continue to read until the rebalance in the new session."""
         self.expiries += 1
         self._work, self.owned = None, []
         assert self._session is not None
         self.server = self._session.server + 1
         self._connect()
 
-    # --- one thing after the other ---
+    # --- sequential requests ---
 
     def _go(self, work: Asking) -> None:
         self._work = work
@@ -110,12 +121,12 @@ class Consumer:
     def _waits(self, then: Then) -> None:
         self.scheme.queue.after(BACKOFF, then, Answer())
 
-    def _notified(self, kind: str, path: str) -> None:  # noqa: ARG002 - whatever it is, everything is looked at
+    def _notified(self, kind: str, path: str) -> None:  # noqa: ARG002 - every change causes a full rebalance
         self._due = True
         if self._work is None and self._session is not None:
             self._go(self._rebalances(self._session))
 
-    # --- what it does ---
+    # --- rebalance ---
 
     def _registers(self, session: Session) -> Asking:
         mine = f"{ids_of(self.group)}/{self.id}"
@@ -139,7 +150,7 @@ class Consumer:
         return True
 
     def _tries(self, session: Session) -> Asking:
-        """Once: False if what it saw was no more so, or others still own what it should get."""
+        """Try to rebalance once; return False if the data was outdated or others still own its partitions."""
         self._read([])
         for place in self.owned:
             yield partial(session.delete, owner_of(self.group, place))
@@ -148,7 +159,7 @@ class Consumer:
         self.seen = ids.names
         brokers = yield partial(session.children, BROKERS, watch=self._notified)
         if not brokers.names:
-            return True  # there is nothing to read; a broker that comes is told
+            return True  # nothing to read; the watch fires when a broker registers
         members: dict[str, Subscription] = {}
         for name in ids.names:
             said = yield partial(session.read, f"{ids_of(self.group)}/{name}")
@@ -180,8 +191,10 @@ class Consumer:
 
 
 class Watching(OfConsumers[Consumer]):
+    """Scheme 1: consumers coordinate through ZooKeeper watches."""
+
     name = "zookeeper"
-    exclusive = False  # whoever has lost its session reads on until it hears of it
+    exclusive = False  # a consumer whose session has expired reads on until it is notified
 
     def __init__(self, story: Story, queue: Queue, ledger: Ledger) -> None:
         super().__init__(story, queue, ledger)

@@ -1,10 +1,10 @@
-"""A pretend ZooKeeper: several servers, of which some lag, sessions, ephemeral nodes and watches that fire once.
+"""A simulated ZooKeeper: several servers, of which some lag, with sessions, ephemeral nodes and one-time watches.
 
-Server 0 leads: it alone decides writes and ends sessions. The others apply what it decided, in its order, as late as
-they lag, and answer reads from what they have. A session belongs to one server. Whoever writes is answered when its own
-server has applied the write, so everybody reads what it wrote itself; others may read older data.
+Server 0 is the leader: it alone decides writes and expires sessions. The others apply its changes in order, delayed by
+their lag, and answer reads from their own state. A session is connected to one server. A write is answered when that
+server has applied it, so a client always reads its own writes; other clients may read older data.
 
-Not modelled: elections, quorums (the leader decides alone and at once), versions of nodes, sequential nodes, multi.
+Not modelled: elections, quorums (the leader decides alone and at once), node versions, sequential nodes, multi.
 Source: ZooKeeper's Programmer's Guide, "Consistency Guarantees", "Sessions" and "Watches".
 """
 
@@ -17,18 +17,24 @@ from typing import Any, TypeAlias
 from mockbroker.lab.simulation.dice import Dice
 from mockbroker.lab.simulation.queue import Queue
 
-HOP = 0.002  # seconds that a message takes, half as long to half as long again
-PINGS = 3  # in the time of a session
+HOP = 0.002  # mean seconds of a message; actual times vary by half
+PINGS = 3  # per session timeout
 
 NO_NODE, NODE_EXISTS, SESSION_EXPIRED = "no node", "node exists", "session expired"
-CREATED, DELETED, CHANGED, CHILDREN = "created", "deleted", "changed", "children"  # what watches tell
+CREATED, DELETED, CHANGED, CHILDREN = "created", "deleted", "changed", "children"  # event types of watches
 
 
 @dataclass(slots=True)
 class Traffic:
-    """Messages of the sessions of one role; pings and their answers are not among the requests and answers.
+    """Message counts of the sessions of one role.
 
-    ``writes``: how many requests were to write; ``watches``: how many times a watch was set.
+    Attributes:
+        requests: requests without pings.
+        answers: responses without those to pings.
+        pings: pings and their responses.
+        notifications: watch notifications.
+        writes: requests that were writes.
+        watches: watches set.
     """
 
     requests: int = 0
@@ -45,7 +51,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``names``: of children, sorted."""
+    """The response to a request. ``error``: "" for none; ``data``: of a node; ``names``: sorted names of children."""
 
     error: str = ""
     data: str = ""
@@ -53,14 +59,14 @@ class Answer:
 
 
 Then: TypeAlias = Callable[[Answer], None]
-Watch: TypeAlias = Callable[[str, str], None]  # is told what happened and the path
+Watch: TypeAlias = Callable[[str, str], None]  # called with the event type and the path
 Ask: TypeAlias = Callable[[Then], None]
-Asking: TypeAlias = Generator[Ask, Answer, bool]  # asks one thing after the other
+Asking: TypeAlias = Generator[Ask, Answer, bool]  # yields one request after the other, receives the responses
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """``kind``: CREATED, DELETED or CHANGED. ``owner``: the session of an ephemeral node, else 0."""
+    """A change of one node. ``kind``: CREATED, DELETED or CHANGED; ``owner``: session of an ephemeral node, else 0."""
 
     kind: str
     path: str
@@ -76,7 +82,7 @@ class Node:
 
 
 class Tree:
-    """The nodes as one server has them."""
+    """The nodes in the state of one server."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {"": Node("", 0)}
@@ -94,7 +100,7 @@ class Tree:
                 del self.nodes[parent].children[name]
 
     def missing_above(self, path: str) -> list[str]:
-        """Paths between the root and ``path`` that have no node, from above."""
+        """Return the missing parent paths of ``path``, from the root down."""
         parts = path.split("/")
         return [above for above in ("/".join(parts[:n]) for n in range(2, len(parts))) if above not in self.nodes]
 
@@ -103,14 +109,24 @@ class Tree:
 
 
 class Server:
-    """``lag``: seconds, each way, between this server and the leader; what is on its way keeps its order."""
+    """A ZooKeeper server.
+
+    Attributes:
+        number: server number; 0 is the leader.
+        lag: seconds of a message between this server and the leader, each way.
+        tree: its state of the nodes.
+        there: arrival time of the last message to the leader.
+        here: arrival time of the last message from the leader.
+        data_watches: path -> session -> watch of a node.
+        child_watches: path -> session -> watch of a node's children.
+    """
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.lag = 0.0
         self.tree = Tree()
-        self.there = 0.0  # when the last message to the leader arrives
-        self.here = 0.0  # when the last one from it arrives
+        self.there = 0.0
+        self.here = 0.0
         self.data_watches: dict[str, dict[Session, Watch]] = {}
         self.child_watches: dict[str, dict[Session, Watch]] = {}
 
@@ -121,17 +137,21 @@ class Server:
 
     @property
     def watchers(self) -> set[Session]:
-        """Sessions that wait to be told something."""
+        """Sessions that have a watch at this server."""
         both = (self.data_watches, self.child_watches)
         return {session for watches in both for waiting in watches.values() for session in waiting}
 
 
 class Session:
-    """A client's side of ZooKeeper. ``open``: it was granted, and the client has not heard that it is over. ``server``:
-    which one it is at.
+    """A client session. ``then`` of each method is called with the Answer, unless the session is over by then.
 
-    ``then`` of each method gets the Answer; it is not called any more once the session is over. ``watch`` is called
-    once, for the next change.
+    Attributes:
+        number: session id.
+        role: kind of client, for the traffic counts.
+        server: number of the server that it is connected to.
+        timeout: session timeout, seconds.
+        open: the session was granted, and the client does not know that it has expired.
+        over: the client closed or abandoned it, or was notified that it expired.
     """
 
     def __init__(
@@ -142,14 +162,14 @@ class Session:
         self.server = server
         self.timeout = timeout
         self.open = False
-        self.over = False  # for the client: closed, abandoned, or it has heard that it expired
+        self.over = False
         self.expired = expired
-        self.there = 0.0  # when the last request arrives
-        self.here = 0.0  # when the last answer arrives
+        self.there = 0.0  # arrival time of the last request
+        self.here = 0.0  # arrival time of the last response
         self._ensemble = ensemble
 
     def create(self, path: str, then: Then, data: str = "", *, ephemeral: bool = False) -> None:
-        """Make a node, and persistent ones above it where there are none."""
+        """Create a node, and missing parents as persistent nodes."""
         self._ensemble.write(self, Change(CREATED, path, data, self.number if ephemeral else 0), then)
 
     def delete(self, path: str, then: Then) -> None:
@@ -160,37 +180,42 @@ class Session:
         self._ensemble.write(self, Change(CHANGED, path, data), then)
 
     def read(self, path: str, then: Then, watch: Watch | None = None) -> None:
-        """The data of a node. A watch is set also where there is none, and told when there is."""
+        """Read the data of a node. A watch is also set if the node does not exist, and fires when it is created."""
         self._ensemble.read_node(self, path, then, watch, children=False)
 
     def children(self, path: str, then: Then, watch: Watch | None = None) -> None:
-        """The names below a node. Where there is none, no watch is set."""
+        """Read the names of a node's children. If the node does not exist, no watch is set."""
         self._ensemble.read_node(self, path, then, watch, children=True)
 
     def close(self) -> None:
-        """In good order: its ephemeral nodes go as soon as the leader hears of it."""
+        """Close the session; the leader deletes its ephemeral nodes when the request arrives."""
         if not self.over:
             self._ensemble.close(self)
 
     def abandon(self) -> None:
-        """The process is gone without a word: its ephemeral nodes stay until the session has expired."""
+        """End the client process without closing; its ephemeral nodes stay until the session expires."""
         self.over, self.open = True, False
         self._ensemble.servers[self.server].forget(self)
 
 
 def carry_out(asking: Asking, holds: Callable[[], bool], answer: Answer | None = None) -> None:
-    """Ask the first thing, with its answer the next one, and so on, for as long as ``holds`` says so."""
+    """Send the requests of a generator one after another, each after the response to the last, while ``holds()``."""
     if not holds():
         return
     try:
         ask = next(asking) if answer is None else asking.send(answer)
     except StopIteration:
         return
-    ask(lambda told: carry_out(asking, holds, told))
+    ask(lambda response: carry_out(asking, holds, response))
 
 
 class ZooKeeper:
-    """``traffic``: by role of the sessions."""
+    """The simulated ZooKeeper ensemble.
+
+    Attributes:
+        servers: the servers; server 0 is the leader.
+        traffic: role of sessions -> message counts.
+    """
 
     def __init__(self, queue: Queue, dice: Dice, servers: int = 3) -> None:
         self.queue = queue
@@ -198,14 +223,14 @@ class ZooKeeper:
         self.leader = self.servers[0]
         self.traffic: dict[str, Traffic] = {}
         self._dice = dice
-        self._sessions: dict[int, tuple[Session, float]] = {}  # those that the leader knows, and when each was heard of
+        self._sessions: dict[int, tuple[Session, float]] = {}  # session id -> session, time of its last message
         self._numbers = 0
 
     def of(self, role: str) -> Traffic:
         return self.traffic.setdefault(role, Traffic())
 
     def lag(self, server: int, seconds: float) -> None:
-        """From now on messages between this server and the leader take so long."""
+        """Set the seconds of messages between a server and the leader."""
         self.servers[server].lag = seconds if server else 0.0
 
     def connect(
@@ -216,9 +241,15 @@ class ZooKeeper:
         granted: Callable[[Session], None],
         expired: Callable[[], None],
     ) -> Session:
-        """A new session. ``granted`` is called with it when the leader knows it, ``expired`` when the client hears
-        that it is over; ``timeout``: seconds. A server that does not answer in its part of the time is left for the
-        next one, as clients do (ClientCnxn, connectTimeout)."""
+        """Open a session; if a server does not respond in time, try the next one (as ClientCnxn's connectTimeout).
+
+        Args:
+            role: kind of client, for the traffic counts.
+            server: number of the first server to try.
+            timeout: session timeout, seconds.
+            granted: called with the session when the leader has accepted it.
+            expired: called when the client is notified that the session expired.
+        """
         self._numbers += 1
         session = Session(self, self._numbers, role, server, timeout, expired)
         self._ask_for(session, granted)
@@ -236,7 +267,7 @@ class ZooKeeper:
 
     @property
     def watchers(self) -> list[Session]:
-        """Sessions with a watch at any server, in the order in which they began."""
+        """Sessions with a watch at any server, in the order of their ids."""
         found = {session for server in self.servers for session in server.watchers}
         return sorted(found, key=lambda session: session.number)
 
@@ -271,7 +302,7 @@ class ZooKeeper:
         self.queue.at(server.there, what, *with_)
 
     def _to_all(self, changes: list[Change], origin: Session, after: Callable[[], None]) -> None:
-        """Every server applies the changes; ``after`` is called when the one of ``origin`` has."""
+        """Apply changes on all servers; call ``after`` when the server of session ``origin`` has applied them."""
         for server in self.servers:
             then = after if server.number == origin.server else None
             if server is self.leader:
@@ -291,14 +322,14 @@ class ZooKeeper:
 
     def _fire(self, server: Server, change: Change) -> None:
         parent = change.path.rpartition("/")[0]
-        told = dict(server.data_watches.pop(change.path, {}))
-        if change.kind == DELETED:  # one event tells both kinds of watches
-            told |= server.child_watches.pop(change.path, {})
-        self._tell(told, change.kind, change.path)
+        fired = dict(server.data_watches.pop(change.path, {}))
+        if change.kind == DELETED:  # fires both kinds of watches with one event
+            fired |= server.child_watches.pop(change.path, {})
+        self._notify(fired, change.kind, change.path)
         if change.kind != CHANGED:
-            self._tell(server.child_watches.pop(parent, {}), CHILDREN, parent)
+            self._notify(server.child_watches.pop(parent, {}), CHILDREN, parent)
 
-    def _tell(self, watches: dict[Session, Watch], kind: str, path: str) -> None:
+    def _notify(self, watches: dict[Session, Watch], kind: str, path: str) -> None:
         for session, watch in watches.items():
             self.of(session.role).notifications += 1
             self._deliver(session, watch, kind, path)
@@ -306,7 +337,7 @@ class ZooKeeper:
     # --- reading ---
 
     def read_node(self, session: Session, path: str, then: Then, watch: Watch | None, *, children: bool) -> None:
-        """See Session.read and Session.children."""
+        """Read a node or its children for a session: see Session.read and Session.children."""
         traffic = self.of(session.role)
         traffic.requests += 1
         traffic.watches += watch is not None
@@ -329,7 +360,7 @@ class ZooKeeper:
     # --- writing ---
 
     def write(self, session: Session, change: Change, then: Then) -> None:
-        """See Session.create, delete and put."""
+        """Forward a write of a session to the leader: see Session.create, delete and put."""
         traffic = self.of(session.role)
         traffic.requests += 1
         traffic.writes += 1
@@ -369,7 +400,7 @@ class ZooKeeper:
 
     def _opened(self, session: Session, granted: Callable[[Session], None]) -> None:
         if session.open:
-            return  # a server that was left has answered after all
+            return  # a late response of a server that was given up
         session.open = True
         self._ping_later(session)
         granted(session)
@@ -396,7 +427,7 @@ class ZooKeeper:
             self._sessions[session.number] = session, self.queue.now
 
     def _check(self, session: Session) -> None:
-        """The leader ends a session that it has not heard of for its time."""
+        """Expire a session without messages for its timeout, else check again when it is due."""
         if session.number not in self._sessions:
             return
         due = self._sessions[session.number][1] + session.timeout
@@ -411,17 +442,17 @@ class ZooKeeper:
             self._to_all(changes, session, lambda: self._ended(session))
 
     def _ended(self, session: Session) -> None:
-        """Its server knows that the session is over; so does the client, a moment later."""
+        """Handle the end of a session at its server, and notify the client."""
         self.servers[session.server].forget(session)
         if not session.over:
-            self._deliver(session, self._tell_expired, session)
+            self._deliver(session, self._notify_expired, session)
 
-    def _tell_expired(self, session: Session) -> None:
+    def _notify_expired(self, session: Session) -> None:
         session.over, session.open = True, False
         session.expired()
 
     def close(self, session: Session) -> None:
-        """See Session.close."""
+        """Close a session: see Session.close."""
         session.over, session.open = True, False
         self.of(session.role).requests += 1
         self.servers[session.server].forget(session)

@@ -1,1 +1,1 @@
-"""The broker without IO, scripted clients, a pretend network and disk, in virtual time; same seed, same run."""
+"""The simulation: the broker with scripted clients, a simulated network and disk, in virtual time; runs are seeded."""

@@ -1,4 +1,4 @@
-"""Chance that is the same everywhere: a seed gives the same numbers in every version of Python."""
+"""A random number generator whose sequences are the same in every Python version."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ BITS = 53
 
 
 class Dice:
-    """A stream of its own for every label, so that what one draws changes nothing for another."""
+    """A stream of random numbers, independent for each label, so that draws from one do not affect another."""
 
     def __init__(self, *label: object) -> None:
         text = " ".join(map(str, label)).encode()
         self._state = int.from_bytes(blake2b(text, digest_size=8).digest(), "big")
 
     def random(self) -> float:
-        """From 0 up to, and without, 1."""
+        """Return a number from 0 (inclusive) to 1 (exclusive)."""
         self._state = state = (self._state * FACTOR + STEP) & MASK
         return ((state ^ state >> 29) >> 11) / (1 << BITS)
 
     def below(self, limit: int) -> int:
-        """From 0 to ``limit`` - 1."""
+        """Return an integer from 0 to ``limit`` - 1."""
         return int(self.random() * limit)
 
     def whole(self, first: int, last: int) -> int:
-        """From ``first`` to ``last``, both of them included."""
+        """Return an integer from ``first`` to ``last``, both included."""
         return first + self.below(last - first + 1)
 
     def between(self, least: float, most: float) -> float:
         return least + (most - least) * self.random()
 
     def chance(self, of_one: float) -> bool:
-        """True with this probability."""
+        """Return True with this probability."""
         return self.random() < of_one
 
     def pick(self, choices: Sequence[T]) -> T:
         return choices[self.below(len(choices))]
 
     def some(self, choices: Sequence[T]) -> list[T]:
-        """At least one of them, in their order."""
+        """Return a random subset of at least one element, in order."""
         found = [each for each in choices if self.chance(0.5)]
         return found or [self.pick(choices)]
 

@@ -1,6 +1,6 @@
-"""The data directory of the brokers on a pretend disk: syncs that take time and fail, and what a crash leaves.
+"""The brokers' data directory on a simulated disk: syncs take time, can fail, and a crash loses unsynced bytes.
 
-Everything is the broker's own (storage/), but for the disk itself.
+All code but the disk itself is the broker's own (storage/).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from mockbroker.storage.simulated_disk import CrashError, SimulatedDisk
 from mockbroker.storage.work import Work
 from mockbroker.topics.model import Cluster, Node
 
-MOST_OPERATIONS = 12  # of a piece of work, before a crash comes in between; some pieces have fewer
+MOST_OPERATIONS = 12  # operations of a work before a crash interrupts it; some works have fewer
 
 
 class Disk:
-    """``slowest``: seconds that a sync takes at the most; ``fails``: the next one will."""
+    """The disk of the brokers. ``slowest``: longest time of a sync, seconds; ``fails``: the next sync fails."""
 
     def __init__(self, dice: Dice, slowest: float) -> None:
         self.fails = False
@@ -31,7 +31,7 @@ class Disk:
         self._working: Work | None = None
 
     def open(self, nodes: Sequence[Node], new_uuid: Callable[[], UUID]) -> Cluster:
-        """The cluster that is kept here; a new one at first."""
+        """Return the stored cluster, or a new one at first."""
         self._data = DataDir(self._files, "pretend")
         return self._data.open(nodes, new_uuid)
 
@@ -40,23 +40,23 @@ class Disk:
 
     @property
     def collected(self) -> int:
-        """How much there is, synced or not: a number that only grows while the process lives."""
+        """Number of the last change; it only grows while the process runs."""
         return self._data.collected
 
     @property
     def synced(self) -> int:
-        """How much of it is synced."""
+        """Number of the last change that is synced."""
         return self._data.synced
 
     def start(self) -> float | None:
-        """Begin to make sure what there is by now; how many seconds it takes. None if it is under way, or done."""
+        """Begin a sync of all changes; return its duration in seconds, None if one is in progress or none is needed."""
         if self._working is not None:
             return None
         self._working = self._data.next_work()
         return None if self._working is None else self._slowest * self._dice.random()
 
     def finish(self) -> bool:
-        """It is sure now; False if the disk has failed, and nobody knows what is on it."""
+        """Complete the sync; return False if the disk has failed, and its content is unknown."""
         work, self._working = self._working, None
         assert work is not None
         if self.fails:
@@ -71,7 +71,7 @@ class Disk:
         return True
 
     def crash(self) -> None:
-        """The machine goes down, perhaps in the middle of a write: of what was not synced some bytes are left."""
+        """Crash the machine, perhaps in the middle of a write; only some of the unsynced bytes survive."""
         if self._working is not None:
             left = self._dice.below(MOST_OPERATIONS)
 

@@ -1,4 +1,4 @@
-"""I9: when nothing goes wrong any more, every group comes to rest with everything owned."""
+"""I9: after the last fault every group becomes stable, with all partitions owned."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAME = "I9"
 
 
 def why_not(broker: Broker, clients: Iterable[Client]) -> str:
-    """What is still missing; "" if every group with members is Stable, and they own all that they read."""
+    """Return what is missing; "" if every group with members is Stable and its members own all their partitions."""
     groups: dict[str, list[Reader]] = {}
     for client in clients:
         if client.up and isinstance(client, (ClassicClient, ConsumerClient)):
@@ -24,9 +24,9 @@ def why_not(broker: Broker, clients: Iterable[Client]) -> str:
     for group_id, members in groups.items():
         group = broker.groups.get(group_id)
         if group is None or group.state_name != "Stable":
-            return f"{group_id} is {'not there' if group is None else group.state_name}"
+            return f"{group_id} is {'missing' if group is None else group.state_name}"
         if len(group.members) != len(members):
-            return f"{group_id} has {len(group.members)} members, and {len(members)} live"
+            return f"{group_id} has {len(group.members)} members, but {len(members)} clients run"
         for member in members:
             if missing := _lags(member):
                 return f"{member.name} of {group_id} {missing}"
@@ -40,10 +40,10 @@ def why_not(broker: Broker, clients: Iterable[Client]) -> str:
                     return f"{place} of {group_id} is read by {owned[place]} and {member.name}"
                 owned[place] = member.name
         if wanted - owned.keys():
-            return f"{min(wanted - owned.keys())} of {group_id} is read by nobody"
+            return f"{min(wanted - owned.keys())} of {group_id} has no owner"
         consumers = broker.groups.typed(group_id, ConsumerGroup)
         if consumers is not None and consumers.version != broker.cluster.epoch:
-            return f"{group_id} has not looked at its topics"
+            return f"{group_id} has not processed the newest topic metadata"
     return ""
 
 
@@ -51,4 +51,4 @@ def _lags(member: Reader) -> str:
     if isinstance(member, ClassicClient):
         return "" if member.state == STABLE and not member.rejoin_due else f"is {member.state}"
     assert isinstance(member, ConsumerClient)
-    return "" if member.held == member.target and member.epoch > 0 else f"is on its way in epoch {member.epoch}"
+    return "" if member.held == member.target and member.epoch > 0 else f"is reconciling in epoch {member.epoch}"

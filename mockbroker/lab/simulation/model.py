@@ -1,7 +1,7 @@
-"""A small reference of committed offsets, made of what the journal and the answers say, and of nothing that they hold.
+"""A reference model of committed offsets, computed from the journal and the responses, independent of the broker.
 
-Commits of transactions hold from the end of the transaction on; of two for one place the one asked for last holds.
-A crash may undo what was not acknowledged, and nothing else: then the reference becomes what is left, if that may be.
+Offsets of a transaction are visible after its commit; of two commits of a partition the later request wins. A crash
+may undo only changes that were not acknowledged; after it the model adopts the broker's offsets if they are possible.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from mockbroker.base.effects import Call
 Place = tuple[str, int]  # topic name and partition
 Key = tuple[str, Place]  # group and place
 
-ABORTING = (ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS)  # of InitProducerId: what was open is not any more
+ABORTING = (ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS)  # of InitProducerId: the open transaction is aborted
 
 
 @dataclass(slots=True)
 class Stored:
-    """``order``: counts what was asked for; ``at``: when, in seconds."""
+    """A committed offset. ``order``: number of the commit request; ``at``: time of the commit, seconds."""
 
     offset: int
     order: int
@@ -54,11 +54,11 @@ class Model:
         return {place: stored.offset for place, stored in self.offsets.get(group, {}).items()}
 
     def unstable(self, group: str) -> set[Place]:
-        """Places that an open transaction would change."""
+        """Return the partitions with pending offsets of open transactions."""
         return {place for held in self.held.values() for name, place in held if name == group}
 
     def stored(self, call: Call[Any], offsets: Mapping[str, Mapping[int, int]], now: float) -> None:
-        """A commit, or a slice of it, was stored; its answer has to say so."""
+        """Record that a commit, or a slice of it, was stored; its response must accept the same offsets."""
         places = self.parts.setdefault((call.ticket.connection, call.ticket.correlation_id), [])
         for topic, found in offsets.items():
             for index, offset in found.items():
@@ -66,13 +66,13 @@ class Model:
                 self._store((call.request.group_id, (topic, index)), self._next(offset, now))
 
     def answered(self, call: Call[Any], response: Any, now: float) -> str:
-        """What an answer means for the offsets; what is wrong with it, or ""."""
+        """Apply a response to the offsets; return what is wrong with the response, or ""."""
         request = call.request
         match call.ticket.api_key:
             case ApiKey.OFFSET_COMMIT:
                 places = self.parts.pop((call.ticket.connection, call.ticket.correlation_id), [])
-                if places != (told := accepted(request, response)):
-                    return f"a commit to {request.group_id} stored {places}, and its answer accepts {told}"
+                if places != (reported := accepted(request, response)):
+                    return f"a commit to {request.group_id} stored {places}, but its response accepts {reported}"
             case ApiKey.TXN_OFFSET_COMMIT:
                 held = self.held.setdefault(request.producer_id, {})
                 for place, offset in accepted(request, response):
@@ -99,7 +99,7 @@ class Model:
         return ""
 
     def acknowledged(self, call: Call[Any]) -> None:
-        """The answer has left: everything up to it is there for good."""
+        """Record that a response was sent: all changes up to it are durable."""
         number = self.numbers.pop((call.ticket.connection, call.ticket.correlation_id), 0)
         if call.ticket.api_key == ApiKey.INIT_PRODUCER_ID and call.request.transactional_id in self.producers:
             self.kept[call.request.transactional_id] = self.producers[call.request.transactional_id]
@@ -108,7 +108,7 @@ class Model:
             self.ended = [each for each in self.ended if each[0] > number]
 
     def delete(self, group: str) -> None:
-        """The group is gone, with what transactions would store in it."""
+        """Remove a group with its pending offsets."""
         for place in list(self.offsets.get(group, {})):
             self._change((group, place), None)
         self.offsets.pop(group, None)
@@ -116,29 +116,29 @@ class Model:
         self.settle(group, {})
 
     def committed_by_itself(self, group: str, offsets: Mapping[str, Mapping[int, int]]) -> None:
-        """The broker has committed a transaction whose end was under way when it crashed."""
-        told = {(group, (topic, index)): at for topic, found in offsets.items() for index, at in found.items()}
+        """Record that the broker has completed the commit of a transaction after a crash."""
+        reported = {(group, (topic, index)): at for topic, found in offsets.items() for index, at in found.items()}
         for producer_id in list(self.undecided):
             held = self.held.get(producer_id, {})
-            if told and all(key in held and held[key].offset == at for key, at in told.items()):
+            if reported and all(key in held and held[key].offset == at for key, at in reported.items()):
                 done = {key: held.pop(key) for key in list(held) if key[0] == group}
                 for key, stored in done.items():
                     self._store(key, stored)
                 self._end(producer_id, done)
 
     def settle(self, group: str, committed: Mapping[Place, int]) -> None:
-        """Store what a transaction would store in a group, if the group has all of it.
+        """Decide the transactions that may have ended before a crash: store their offsets if the group has all of them.
 
-        Its end was decided before a crash, and its producer has begun another since. ``committed``: its offsets.
+        ``committed``: offsets of the group.
         """
         for transaction in self.unsettled:
             self._decide(transaction, group, committed)
         self.unsettled = [transaction for transaction in self.unsettled if transaction]
 
     def load(self, group: str, committed: Mapping[Place, int], pending: Collection[int]) -> None:
-        """A coordinator has read a group; a transaction may have ended in it while it had no coordinator.
+        """Record that a coordinator has loaded a group; a transaction may have ended while it had no coordinator.
 
-        ``committed``: its offsets; ``pending``: producers with an open transaction in it.
+        ``committed``: offsets of the group; ``pending``: producers with pending offsets in it.
         """
         self.settle(group, committed)
         for producer_id in self.undecided:
@@ -146,7 +146,7 @@ class Model:
                 self._end(producer_id, done)
 
     def _decide(self, held: dict[Key, Stored], group: str, committed: Mapping[Place, int]) -> dict[Key, Stored]:
-        """Take what a transaction that has ended held in a group, and store it if the group has all of it."""
+        """Remove the pending offsets of an ended transaction in a group; store them if the group has them all."""
         done = {key: held.pop(key) for key in list(held) if key[0] == group}
         if all(committed.get(key[1]) == stored.offset for key, stored in done.items()):
             for key, stored in done.items():
@@ -159,23 +159,23 @@ class Model:
         self._drop([(group, place)])
 
     def _drop(self, keys: list[Key]) -> None:
-        """Nothing waits for these any more."""
+        """Remove pending offsets."""
         for producer_id, held in self.held.items():
             gone = {key: held.pop(key) for key in keys if key in held}
             if gone:
                 self._end(producer_id, gone)
 
     def _end(self, producer_id: int, held: dict[Key, Stored]) -> None:
-        """Keep what a transaction held, until the end of that is acknowledged."""
+        """Keep the offsets of an ended transaction until its end is acknowledged."""
         self.order += 1
         self.ended.append((self.order, producer_id, held))
 
     def _unsettled(self, key: Key) -> list[Stored]:
-        """What transactions that may have ended before a crash would store at a place."""
+        """Return the offsets of transactions that may have ended before a crash."""
         return [transaction[key] for transaction in self.unsettled if key in transaction]
 
     def may_be(self, key: Key) -> list[int | None]:
-        """What a place may hold after a crash: what was acknowledged last, or anything that was asked for since."""
+        """Return the possible offsets after a crash: the last acknowledged one, and all later ones."""
         entries = self.history.get(key, [])
         sure = [stored for order, stored in entries if order <= self.durable][-1:] or [None]
         found = sure + [stored for order, stored in entries if order > self.durable]
@@ -183,7 +183,7 @@ class Model:
         return [None if stored is None else stored.offset for stored in found]
 
     def adopt(self, group: str, place: Place, offset: int | None) -> None:
-        """After a crash it is this, which it may be."""
+        """Set the offset of a partition to the broker's after a crash."""
         key = group, place
         asked = [*(stored for _, stored in self.history.get(key, [])), *self._unsettled(key)]
         stored = next((each for each in reversed(asked) if each and each.offset == offset), None)
@@ -194,7 +194,7 @@ class Model:
             self.offsets.setdefault(group, {})[place] = stored
 
     def adopt_held(self, now_held: dict[int, dict[Key, int]]) -> str:
-        """After a crash transactions hold this; what is wrong with it, or ""."""
+        """Set the pending offsets to the broker's after a crash; return what is wrong with them, or ""."""
         known: dict[int, dict[Key, list[Stored]]] = {}
         for producer_id, held in [*self.held.items(), *((each[1], each[2]) for each in self.ended)]:
             for key, stored in held.items():
@@ -204,7 +204,7 @@ class Model:
             for key, offset in there.items():
                 asked = [each for each in known.get(producer_id, {}).get(key, []) if each.offset == offset]
                 if not asked:
-                    return f"{key} waits for producer {producer_id} with {offset}, which nobody asked for"
+                    return f"{key} has the pending offset {offset} of producer {producer_id}, which was never requested"
                 found.setdefault(producer_id, {})[key] = asked[-1]
         open_still = [*self.undecided, *(producer_id for _, producer_id, _ in self.ended)]
         self.undecided = {producer_id: None for producer_id in open_still if producer_id in found}
@@ -245,7 +245,7 @@ class Model:
 
 
 def accepted(request: Any, response: Any) -> list[tuple[Place, int]]:
-    """Places and offsets of a commit that were accepted."""
+    """Return the partitions and offsets of a commit that were accepted."""
     asked = {
         (topic.name, partition.partition_index): partition.committed_offset
         for topic in request.topics

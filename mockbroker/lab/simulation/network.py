@@ -1,4 +1,4 @@
-"""A pretend network: connections that keep their order, and everything else that can happen to what is on its way."""
+"""A simulated network: connections keep their order; messages can be delayed, lost or held back."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ RESET = 0.01  # seconds after which a client notices that a connection is gone
 
 
 class Peer(Protocol):
-    """The client's end."""
+    """The client's end of a connection."""
 
     def delay(self) -> float:
-        """Seconds that the next message takes."""
+        """Return the delay of the next message, seconds."""
         ...
 
     def receive(self, connection: Wire, call: Call[Any], response: Any) -> None: ...
@@ -25,7 +25,7 @@ class Peer(Protocol):
 
 
 class Server(Protocol):
-    """The broker's end."""
+    """The broker's end of all connections."""
 
     def receive(self, connection: Wire, call: Call[Any]) -> None: ...
     def disconnected(self, connection: Wire) -> None: ...
@@ -33,18 +33,35 @@ class Server(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Link:
-    """Between a client and the brokers. ``held``: what waits while it is clogged."""
+    """The link between a client and the brokers.
+
+    Attributes:
+        clogged: nothing gets through.
+        lose: "request" or "answer": the next one is lost, with its connection.
+        held: deliveries that wait while it is clogged.
+    """
 
     clogged: bool = False
-    lose: str = ""  # "request" or "answer": the next one, and its connection with it
+    lose: str = ""
     held: deque[tuple[Callable[..., None], tuple[Any, ...]]] = field(default_factory=deque)
 
 
 @dataclass(slots=True, eq=False)
 class Wire:
-    """``open``: as the client sees it; ``cut``: nothing gets through any more.
+    """A connection of a client to a broker.
 
-    ``waiting``: requests without answer, as the client sees it.
+    Attributes:
+        number: connection number.
+        peer: the client.
+        link: the client's link.
+        node: broker id.
+        client: client description for the broker.
+        open: open for the client.
+        cut: broken; nothing gets through.
+        waiting: requests without a response, in order, with callback and time.
+        correlation: last correlation id.
+        there: arrival time of the last request.
+        here: arrival time of the last response.
     """
 
     number: int
@@ -56,12 +73,12 @@ class Wire:
     cut: bool = False
     waiting: deque[tuple[Call[Any], Callable[..., None], float]] = field(default_factory=deque)
     correlation: int = 0
-    there: float = 0.0  # when the last request arrives
-    here: float = 0.0  # when the last answer arrives
+    there: float = 0.0
+    here: float = 0.0
 
 
 class Network:
-    """A message never overtakes another of its connection; between connections there is no order."""
+    """The network. Messages of a connection arrive in order; between connections there is no order."""
 
     def __init__(self, queue: Queue, server: Server) -> None:
         self._queue = queue
@@ -73,7 +90,7 @@ class Network:
         return Wire(self._numbers, peer, link, node, Client(node, client_id, "/127.0.0.1"))
 
     def ask(self, to: Wire, api_key: int, version: int, request: object, then: Callable[..., None]) -> None:
-        """Send a request; ``then`` is called with the answer, if one arrives."""
+        """Send a request; ``then`` is called with the response, if one arrives."""
         to.correlation += 1
         call = Call(Ticket(to.number, to.correlation, api_key, version), to.client, request)
         to.waiting.append((call, then, self._queue.now))
@@ -81,7 +98,7 @@ class Network:
         self._queue.at(to.there, self._arrive, to, call)
 
     def answer(self, to: Wire, call: Call[Any], response: object) -> None:
-        """Send the answer to the request last given out."""
+        """Send a response to the client."""
         if to.link.lose == "answer":
             to.link.lose = ""
             self.break_off(to)
@@ -89,7 +106,7 @@ class Network:
         self._queue.at(to.here, self._deliver, to, call, response)
 
     def close(self, connection: Wire) -> None:
-        """The client closes; what it sent before arrives."""
+        """Close a connection from the client's side; requests sent before still arrive."""
         if connection.open:
             connection.open = False
             connection.waiting.clear()
@@ -97,14 +114,14 @@ class Network:
             self._queue.at(connection.there, self._end, connection)
 
     def break_off(self, connection: Wire) -> None:
-        """Everything that is on its way is lost; the broker knows at once, the client a little later."""
+        """Break a connection, losing all messages in flight; the broker is notified at once, the client later."""
         if not connection.cut:
             connection.cut = True
             self._server.disconnected(connection)
-            self._queue.after(RESET + connection.peer.delay(), self._tell, connection)
+            self._queue.after(RESET + connection.peer.delay(), self._notify, connection)
 
     def free(self, link: Link) -> None:
-        """Let through what waited, in its order."""
+        """Unclog a link and deliver what was held, in order."""
         link.clogged = False
         while link.held:
             what, with_ = link.held.popleft()
@@ -138,7 +155,7 @@ class Network:
         connection.cut = True
         self._server.disconnected(connection)
 
-    def _tell(self, connection: Wire) -> None:
+    def _notify(self, connection: Wire) -> None:
         if connection.open:
             connection.open = False
             connection.waiting.clear()

@@ -1,4 +1,4 @@
-"""Virtual time: what is to be done, and when."""
+"""The event queue of virtual time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Queue:
-    """``now``: seconds since the beginning. What is due at the same time comes in the order in which it was put in."""
+    """A queue of calls in virtual time; calls at the same time run in insertion order. ``now``: seconds since start."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -28,6 +28,6 @@ class Queue:
         return self._heap[0][0] if self._heap else inf
 
     def step(self) -> None:
-        """Let time pass until something is to be done, and do it."""
+        """Advance to the time of the next call and run it."""
         self.now, _, what, with_ = heappop(self._heap)
         what(*with_)

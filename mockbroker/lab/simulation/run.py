@@ -1,4 +1,4 @@
-"""Run a script and tell how it came out."""
+"""Runs of a script, and their outcomes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,17 @@ from mockbroker.lab.simulation.world import World
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``broken``: the invariant that does not hold, "" if all do; ``text``: how; ``last``: the last events."""
+    """The outcome of a run.
+
+    Attributes:
+        script: the script.
+        hash: hash of the trace.
+        events: number of events.
+        seconds: virtual seconds.
+        broken: name of the violated invariant, "" for none.
+        text: description of the violation.
+        last: the last events of the trace.
+    """
 
     script: Script
     hash: str
@@ -23,7 +33,7 @@ class Outcome:
 
 
 def run(script: Script) -> Outcome:
-    """Once, from the beginning."""
+    """Run a script once."""
     world = World(script)
     broken, text = "", ""
     try:
@@ -37,9 +47,9 @@ def run(script: Script) -> Outcome:
 
 
 def repeated(script: Script) -> Outcome:
-    """Twice; I16 is broken if the two runs differ."""
+    """Run a script twice; the outcome violates I16 if the two traces differ."""
     first, second = run(script), run(script)
     if first.hash == second.hash or first.broken:
         return first
-    text = f"the same script ran in two ways: {first.hash} and {second.hash}"
+    text = f"two runs of the same script differ: hashes {first.hash} and {second.hash}"
     return Outcome(script, first.hash, first.events, first.seconds, "I16", text, first.last)

@@ -1,4 +1,4 @@
-"""How a seed becomes a script: each scheme draws in its own way who takes part and what goes wrong."""
+"""Schemes: functions that generate a script (clients, settings, faults) from a seed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from mockbroker.lab.simulation.script import (
 
 MOST_MEMBERS, MOST_GROUPS = 50, 5
 JAVA, SCALA = "4.2", "3.9"  # the two group coordinators of Kafka
-ONE_FAULT_IN = 60  # events, for each kind that a seed draws
+ONE_FAULT_IN = 60  # events per fault of each kind, at most
 STATIC_KINDS = ("eager", "cooperative", "consumer")
 
-# The longest that a fault lasts, in seconds, by kind; what is not named lasts no time.
+# The longest duration of a fault in seconds, by kind; others have no duration.
 LONGEST: Mapping[str, float] = {
     "clog": 15.0,
     "slow": 0.4,
@@ -47,19 +47,19 @@ LONGEST: Mapping[str, float] = {
 
 
 def swarm(seed: int, events: int) -> Script:
-    """Everything, each seed its own kinds of faults and how often; some of them never."""
+    """Return a script with a random subset of all kinds of faults, each a random number of times."""
     dice = Dice("swarm", seed)
     kinds = [kind for kind in (*MEMBER_FAULTS, *BROKER_FAULTS, *FAILOVER_FAULTS, *DISK_FAULTS) if dice.chance(0.5)]
     return _script("swarm", dice, seed, events, [*kinds, *ADMIN_FAULTS])
 
 
 def lite(seed: int, events: int) -> Script:
-    """Only that processes crash and come back, of clients and of brokers."""
+    """Return a script in which only clients and brokers crash and restart."""
     return _script("lite", Dice("lite", seed), seed, events, ["crash", "power", "kill-broker"])
 
 
 def calm(seed: int, events: int) -> Script:
-    """Nothing goes wrong; processes come and go in good order."""
+    """Return a script without faults: clients leave and return, topics grow, groups are described."""
     return _script("calm", Dice("calm", seed), seed, events, ["leave", "grow", "look"])
 
 
@@ -113,7 +113,7 @@ def _in_a_slice(seed: int) -> int:
 
 
 def _members(dice: Dice, release: str, topics: list[str]) -> tuple[MemberScript, ...]:
-    """Few members are drawn more often than many: what two can do wrong is found sooner with two."""
+    """Return random members; small numbers are more frequent, because they show most failures sooner."""
     groups = dice.whole(1, MOST_GROUPS)
     protocols = ["eager", "cooperative", "simple"] + ([] if release == SCALA else ["consumer", "consumer"])
     chosen = [dice.pick(protocols) for _ in range(groups)]

@@ -1,6 +1,6 @@
-"""What a run consists of, as data: who takes part, how the brokers are set, what goes wrong and when.
+"""Scripts: the complete input of a run as data (clients, broker settings, faults).
 
-A script says everything: the same one runs the same way. Shrinking takes faults and members out of it.
+The same script always gives the same run. Shrinking removes faults and members from it.
 """
 
 from __future__ import annotations
@@ -10,46 +10,53 @@ from dataclasses import dataclass, fields
 
 from mockbroker.broker.broker import IN_A_SLICE
 
-# What can go wrong, or is done, at a numbered event. ``who``: the number of a member, or of a broker.
+# Kinds of faults and operations. ``who`` is the number of a member or of a broker, ``value`` a duration or a choice.
 MEMBER_FAULTS = (
-    "lose-request",  # the next request never arrives, and the connection is gone
-    "lose-answer",  # the next request is handled, and the connection is gone before its answer arrives
-    "cut",  # both connections of a member are gone, with what is on its way
+    "lose-request",  # the next request is lost, with its connection
+    "lose-answer",  # the next request is handled, but its response is lost, with the connection
+    "cut",  # both connections of a member break, with all messages in flight
     "clog",  # nothing gets through for ``value`` seconds, in either direction
-    "slow",  # each way takes ``value`` seconds more from now on
-    "pause",  # the process stands still for ``value`` seconds
-    "stop-polling",  # it sends heartbeats, and takes no notice of what they say, for ``value`` seconds
-    "crash",  # the process is gone without a word, and back after ``value`` seconds
-    "leave",  # it leaves in good order, and is back after ``value`` seconds
-    "subscribe",  # it reads other topics; ``value`` chooses which
-    "retire",  # an administrator takes the member out
+    "slow",  # each message takes ``value`` seconds more from now on
+    "pause",  # the process pauses for ``value`` seconds
+    "stop-polling",  # it sends heartbeats but ignores their responses for ``value`` seconds
+    "crash",  # the process crashes, and restarts after ``value`` seconds
+    "leave",  # it leaves cleanly, and returns after ``value`` seconds
+    "subscribe",  # it changes its subscription; ``value`` selects the topics
+    "retire",  # an administrator removes the member
 )
 BROKER_FAULTS = (
-    "stall",  # the broker's loop does nothing for ``value`` seconds, while requests come in
-    "jump",  # its clock is ``value`` seconds ahead, from now on
-    "swizzle",  # many links are clogged one by one, and set free one by one
+    "stall",  # the broker's event loop blocks for ``value`` seconds, while requests arrive
+    "jump",  # its clock jumps ahead by ``value`` seconds
+    "swizzle",  # many links are clogged one by one, and unclogged one by one
 )
 DISK_FAULTS = (
-    "power",  # the process is gone, with a part of what was not synced, and back after ``value`` seconds
-    "fsync",  # the next sync fails: the process ends, and nothing that waited for it is acknowledged
+    "power",  # the process crashes and loses some unsynced bytes; it restarts after ``value`` seconds
+    "fsync",  # the next sync fails: the process ends without acknowledging anything that waited for it
 )
 FAILOVER_FAULTS = (
-    "kill-broker",  # a broker is gone; noticed some time later, and back after ``value`` seconds
-    "stop-broker",  # a broker hands over and ends, and is back after ``value`` seconds
-    "move",  # the groups of a partition of the offsets topic get another coordinator
-    "stale",  # what a broker knows of the cluster stays as it is for ``value`` seconds
+    "kill-broker",  # a broker crashes, which is noticed later; it restarts after ``value`` seconds
+    "stop-broker",  # a broker hands over its partitions and stops; it restarts after ``value`` seconds
+    "move",  # the groups of a partition of __consumer_offsets move to another coordinator
+    "stale",  # a broker serves stale metadata for ``value`` seconds
 )
 ADMIN_FAULTS = (
     "grow",  # a topic gets more partitions
-    "delete-group",  # a group is deleted, if the brokers let it
-    "delete-offsets",  # offsets of a group are deleted, if the brokers let it
+    "delete-group",  # a DeleteGroups request, which may be refused
+    "delete-offsets",  # an OffsetDelete request, which may be refused
     "look",  # groups are listed and described
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """``at``: after so many events."""
+    """A fault.
+
+    Attributes:
+        at: number of events after which it happens.
+        kind: one of the kinds above.
+        who: number of a member or broker id.
+        value: duration in seconds, or a choice.
+    """
 
     at: int
     kind: str
@@ -62,9 +69,21 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberScript:
-    """``kind``: eager, cooperative, consumer, committer or transactional. ``instance``: the name of a static member.
+    """The script of one client; times in seconds.
 
-    Times in seconds; ``starts``: after the beginning. ``version``: of JoinGroup.
+    Attributes:
+        number: client number.
+        kind: eager, cooperative, consumer, committer, transactional or admin.
+        group: group id.
+        topics: subscribed topics.
+        instance: instance id of a static member, else None.
+        starts: time of the start.
+        session: session timeout.
+        rebalance: rebalance timeout.
+        heartbeat: heartbeat interval.
+        commit: commit interval.
+        delay: mean network delay.
+        version: version of JoinGroup.
     """
 
     number: int
@@ -81,16 +100,26 @@ class MemberScript:
     version: int = 9
 
     def __str__(self) -> str:
-        told = (f"{field.name}={getattr(self, field.name)!r}" for field in fields(self)[2:])
-        return f"m{self.number} {self.kind} " + " ".join(told)
+        values = (f"{field.name}={getattr(self, field.name)!r}" for field in fields(self)[2:])
+        return f"m{self.number} {self.kind} " + " ".join(values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """``events``: how long faults go on; what heals comes on top. ``settings``: by Kafka's names.
+    """The complete input of a run.
 
-    ``sync``: seconds that a sync of the disk takes at the most; negative: there is no disk. ``in_a_slice``: elements of
-    a request that are handled before other requests have their turn.
+    Attributes:
+        seed: seed.
+        scheme: name of the scheme.
+        events: number of events in the phase with faults.
+        brokers: number of brokers.
+        release: emulated Kafka release.
+        settings: broker settings by Kafka's names.
+        topics: topic name -> number of partitions.
+        sync: longest time of a disk sync, seconds; negative for no disk.
+        members: the clients.
+        faults: the faults, in order.
+        in_a_slice: elements of a request handled before other requests have their turn.
     """
 
     seed: int
@@ -106,7 +135,7 @@ class Script:
     in_a_slice: int = IN_A_SLICE
 
     def lines(self) -> list[str]:
-        """To be read: what is left of it after shrinking says what is needed for the failure."""
+        """Return the script as lines for people."""
         settings = " ".join(f"{name}={value}" for name, value in self.settings.items())
         return [
             f"seed {self.seed}, scheme {self.scheme}, {self.events} events, {self.brokers} brokers like {self.release}",

@@ -1,7 +1,7 @@
-"""The brokers' side of the pretend network: the pump of net/, with pretend connections, disk and timer.
+"""The broker process in the simulation: the pump of net/ with simulated connections, disk and timer.
 
-What is simulated is what is served: order of requests, answers that wait for the disk, connections that are closed.
-Here are only the ends of the connections, virtual time, and what checkers are shown.
+The pump is the one that serves real sockets: request order, responses that wait for the disk, closed connections. This
+module adds only the connection ends, virtual time, and the hooks of the invariant checkers.
 """
 
 from __future__ import annotations
@@ -25,18 +25,25 @@ from mockbroker.lab.simulation.network import Network
 from mockbroker.lab.simulation.queue import Queue
 from mockbroker.lab.simulation.trace import Trace
 from mockbroker.lab.simulation.watching import Broken, Watchers
-from mockbroker.lab.simulation.words import told_answer, told_request
+from mockbroker.lab.simulation.words import describe_request, describe_response
 from mockbroker.net.pump import Connection, Pump
 
 LOOK_EVERY = 32  # events between two looks at the whole state
-NOTES_KEPT = 100
-SLICE_TIME = 0.005  # seconds that a slice takes at the most
-RESTART = 0.5  # seconds that a process takes to come back after its disk has failed
+NOTES_KEPT = 100  # events in the journal
+SLICE_TIME = 0.005  # longest time of a slice, seconds
+RESTART = 0.5  # seconds of a restart after a disk failure
 Answer = tuple[Call[Any], Any]  # a request and its response
 
 
 class Inbox:
-    """The requests of one connection that have arrived. ``pending``: the one that was given out last."""
+    """The received requests of one connection.
+
+    Attributes:
+        node: broker id.
+        ticket: ticket of the request being handled, None if there is none.
+        pending: the request that was taken last.
+        calls: requests that wait for their turn, in order.
+    """
 
     def __init__(self, node: int) -> None:
         self.node = node
@@ -55,8 +62,8 @@ class Inbox:
         self.ticket = None
 
 
-class PretendConnection(Connection):
-    """The broker's end of a connection of the pretend network."""
+class SimulatedConnection(Connection):
+    """The broker's end of a connection in the simulated network."""
 
     __slots__ = ("_answers", "_shell", "wire")
 
@@ -96,7 +103,7 @@ class PretendConnection(Connection):
 
 
 class ObservedPump(Pump):
-    """The pump that serves sockets, where checkers see each request. An exception ends the run."""
+    """The pump of the served broker, with hooks for the checkers; an exception ends the run."""
 
     def __init__(self, shell: Shell) -> None:
         super().__init__(shell.router, lambda: 0.0, shell.disk, in_a_row=1)
@@ -177,11 +184,11 @@ class Shell:
 
     @property
     def now(self) -> float:
-        """The time as the broker sees it."""
+        """The broker's time: virtual time plus skew."""
         return self.queue.now + self.skew
 
     def begin(self) -> None:
-        """Start, before any request."""
+        """Start the process, before any request."""
         self.broker.groups.schedule_sweep(self.now)
         if self.disk is not None:
             self.disk.flush()
@@ -195,9 +202,9 @@ class Shell:
             return
         served = self.pump.connections.get(connection.number)
         if served is None:
-            served = PretendConnection(self, connection)
+            served = SimulatedConnection(self, connection)
             self.pump.open(served)
-        assert isinstance(served, PretendConnection)
+        assert isinstance(served, SimulatedConnection)
         served.requests.calls.append(call)
         self.pump.enqueue(served)
         self.turn()
@@ -208,7 +215,7 @@ class Shell:
             self.pump.close(served)
 
     def turn(self) -> None:
-        """Serve what is ready, unless the loop is stalled, and see to what that changed."""
+        """Handle ready requests unless the loop is stalled; then sync, set the timer and run the checkers."""
         if self.queue.now < self.stalled or self.down:
             return
         if self.pump.turn(self.now):
@@ -216,44 +223,44 @@ class Shell:
             self.queue.after(self._slices.between(0.0, SLICE_TIME) if sliced else 0.0, self.turn)
         if self.pump.unsynced:
             self._sync()
-        self._tell_unsent()
+        self._acknowledge_unsent()
         self.keep_time()
         self._look(self.now)
 
     # --- what the pump and its connections report ---
 
     def handled(self, call: Call[Any], now: float) -> None:
-        """A request, or a slice of it, was handled."""
+        """Report to the checkers that a request, or a slice of it, was handled."""
         self.served = None
         for handled in self.watchers.handled:
             handled(self.broker, call, now)
 
     def begin_request(self, call: Call[Any], now: float) -> None:
-        """A request is about to be handled."""
+        """Report to the checkers that a request is about to be handled."""
         self.trace.add(
-            now, f"{call.client.client_id}>{call.client.node} {told_request(call.ticket.api_key, call.request)}"
+            now, f"{call.client.client_id}>{call.client.node} {describe_request(call.ticket.api_key, call.request)}"
         )
         self.waiting[call.ticket] = call
         for before in self.watchers.before:
             before(self.broker, call, now)
 
     def answered(self, call: Call[Any], response: Any) -> None:
-        """A request has its answer, which may have to wait for the disk."""
+        """Report to the checkers that a request has a response, which may have to wait for the disk."""
         del self.waiting[call.ticket]
         for answered in self.watchers.answered:
             answered(self.broker, call, response, self.now)
 
     def send(self, wire: network.Wire, call: Call[Any], response: Any) -> None:
-        """An answer leaves."""
+        """Send a response to the client, and report that to the checkers."""
         for acknowledged in self.watchers.acknowledged:
             acknowledged(self.broker, call, response, self.now)
         if not wire.cut:
-            answer = told_answer(call.ticket.api_key, response)
+            answer = describe_response(call.ticket.api_key, response)
             self.trace.add(self.now, f"{call.client.client_id}<{call.client.node} {answer}")
             self.network.answer(wire, call, response)
 
-    def closed(self, connection: PretendConnection, answers: Iterable[Answer]) -> None:
-        """A connection is closed. A request that is pending stays so: a group does not see connections."""
+    def closed(self, connection: SimulatedConnection, answers: Iterable[Answer]) -> None:
+        """Handle a closed connection; a pending request stays pending, because groups do not know connections."""
         self._keep_unsent(answers)
         call = connection.requests.pending
         if connection.requests.ticket is not None and call is not None and not self.down:
@@ -261,23 +268,23 @@ class Shell:
         self.network.break_off(connection.wire)
 
     def unclaimed(self, outcome: Outcome) -> None:
-        """An answer that is not for the pending request of an open connection: that connection must be closed."""
+        """Handle a response without an open connection. Raises: Broken if the connection is open."""
         ticket = outcome.ticket
         call = self.waiting.get(ticket)
         if call is None:
-            raise Broken("I7", f"an answer to {ticket}, which is not pending: it was answered before, or never asked")
+            raise Broken("I7", f"response to {ticket}, which is not pending: answered before, or never received")
         if ticket.connection in self.pump.connections:
-            raise Broken("I8", f"an answer to {ticket}, whose turn it is not")
+            raise Broken("I8", f"response to {ticket} out of order")
         if isinstance(outcome, Reply):
             self.answered(call, outcome.response)
             self._keep_unsent([(call, outcome.response)])
 
     def _keep_unsent(self, answers: Iterable[Answer]) -> None:
-        """Answers whose connections are closed. What they promise holds once it is synced, as if they had been sent."""
+        """Keep the responses of closed connections; their changes count as acknowledged once they are synced."""
         written = 0 if self.disk is None else self.disk.collected
         self._unsent += [(written, answer) for answer in answers]
 
-    def _tell_unsent(self) -> None:
+    def _acknowledge_unsent(self) -> None:
         synced = 0 if self.disk is None else self.disk.synced
         while self._unsent and self._unsent[0][0] <= synced:
             _, (call, response) = self._unsent.popleft()
@@ -302,11 +309,11 @@ class Shell:
         self.pump.release()
         if self.pump.unsynced:
             self._sync()
-        self._tell_unsent()
+        self._acknowledge_unsent()
         self.turn()
 
     def crash(self, seconds: float) -> None:
-        """End the process, with its memory and a part of what was not synced; it is back after so many seconds."""
+        """Crash the process, losing its memory and some unsynced bytes; it restarts after ``seconds``."""
         if self.down or self.disk is None:
             return
         self.disk.crash()
@@ -319,13 +326,13 @@ class Shell:
         self._unsent.clear()
         self._tick_at = inf
         for connection in connections:
-            assert isinstance(connection, PretendConnection)
+            assert isinstance(connection, SimulatedConnection)
             self.network.break_off(connection.wire)
         self.watchers.notify("gone", self.broker, self.now)
         self.queue.after(seconds, self.restart)
 
     def restart(self) -> None:
-        """All brokers of the cluster begin again, with what is on the disk."""
+        """Restart all brokers of the cluster from the disk."""
         if not self.down or self.disk is None:
             return
         self.down = False
@@ -341,14 +348,14 @@ class Shell:
     # --- brokers that come and go ---
 
     def change(self, effects: Effects) -> None:
-        """Carry out what the moving of a leader brings."""
+        """Carry out the effects of a leader change."""
         now = self.now
         self.pump.deliver(self.router.finish(effects, now))
         self.watchers.notify("ticked", self.broker, now)
         self.turn()
 
     def take_away(self, node: int) -> None:
-        """Nobody reaches this broker any more."""
+        """Make a broker unreachable and close its connections."""
         self.away[node] = None
         self.pump.stop(node)
         for connection in list(self.pump.connections.values()):
@@ -385,7 +392,7 @@ class Shell:
         self.keep_time()
 
     def stall(self, seconds: float) -> None:
-        """The loop stands still; afterwards it reads what has come before it looks at the time."""
+        """Block the event loop for ``seconds``; afterwards received requests are handled before due deadlines."""
         self.stalled = max(self.stalled, self.queue.now + seconds)
         self.watchers.notify("stood", seconds)
         self.queue.at(self.stalled, self._resume, self.stalled)
@@ -395,12 +402,12 @@ class Shell:
             self.go_on()
 
     def go_on(self) -> None:
-        """The loop stands still no longer."""
+        """End a stall of the event loop."""
         self.stalled = 0.0
         self.turn()
 
     def jump(self, seconds: float) -> None:
-        """The broker's clock goes ahead."""
+        """Advance the broker's clock by ``seconds``."""
         self.skew += seconds
         self.watchers.notify("stood", seconds)
         self._tick_at = inf

@@ -1,4 +1,4 @@
-"""What is needed for a failure: faults, members and events are taken out of a script as long as it still fails.
+"""Shrinking of a failing script: removes faults, members and events as long as the same invariant is violated.
 
 Source: A. Zeller, R. Hildebrandt, Simplifying and isolating failure-inducing input (delta debugging).
 """
@@ -12,12 +12,17 @@ from typing import TypeVar
 from mockbroker.lab.simulation.run import Outcome, run
 from mockbroker.lab.simulation.script import Script
 
-MOST_EVENTS = 400_000  # of all attempts together: about half a minute
+MOST_EVENTS = 400_000  # budget of events in all attempts: about half a minute
 T = TypeVar("T")
 
 
 class Shrinker:
-    """``best``: the smallest script so far that breaks the same invariant, and how it does."""
+    """A shrinker of one failing script.
+
+    Attributes:
+        best: outcome of the smallest script so far that violates the same invariant.
+        attempts: number of scripts tried.
+    """
 
     def __init__(self, outcome: Outcome, attempt: Callable[[Script], Outcome] = run, budget: int = MOST_EVENTS) -> None:
         self.best = outcome
@@ -26,7 +31,7 @@ class Shrinker:
         self._left = budget
 
     def shrink(self) -> Outcome:
-        """Faults first, then members, then faults again: fewer members need fewer of them."""
+        """Remove faults, then members, then faults again; return the smallest failing outcome."""
         script = self.best.script
         if self.best.events < script.events:
             self._try(replace(script, events=self.best.events + 1))
@@ -38,7 +43,7 @@ class Shrinker:
         return self.best
 
     def _fewer(self, parts: Sequence[T], made: Callable[[Script, Sequence[T]], Script]) -> None:
-        """Take out ever smaller pieces, until nothing can go, or enough was tried."""
+        """Remove ever smaller pieces, until none can be removed or the budget is used up."""
         size = max(len(parts) // 2, 1)
         while parts:
             at = 0
@@ -55,7 +60,7 @@ class Shrinker:
             size = max(size // 2, 1)
 
     def _try(self, script: Script) -> bool:
-        """True if it fails in the same way, and is the best from now on."""
+        """Run a smaller script; if it violates the same invariant, make it the best and return True."""
         outcome = self._attempt(script)
         self.attempts += 1
         self._left -= outcome.events

@@ -1,4 +1,4 @@
-"""What happened in a run: a line an event, their hash, and the last of them."""
+"""The trace of a run: one line per event, a hash of all lines, and the last lines."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ KEPT = 50
 
 
 class Trace:
+    """The events of a run. ``events``: their number; ``last``: the last lines."""
+
     def __init__(self) -> None:
         self.events = 0
         self.last: deque[str] = deque(maxlen=KEPT)
         self._hash = blake2b(digest_size=16)
 
     def add(self, now: float, line: str) -> None:
-        """One event at ``now`` (seconds)."""
+        """Add an event at the time ``now``, seconds."""
         self.events += 1
         text = f"{self.events:6d} {now:10.4f}  {line}"
         self.last.append(text)

@@ -1,4 +1,4 @@
-"""What a checker of an invariant sees of a run, and how it says that the invariant is broken."""
+"""The base class of invariant checkers: hooks for the events of a run, and the error for a violation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Offsets: TypeAlias = Mapping[str, Mapping[int, int]]  # by topic and partition
 
 
 class Broken(Exception):
-    """An invariant does not hold. ``name``: I1 to I19, or what else went wrong."""
+    """A violated invariant. ``name``: I1 to I19, or another name; ``text``: description."""
 
     def __init__(self, name: str, text: str) -> None:
         super().__init__(f"{name}: {text}")
@@ -27,61 +27,65 @@ class Broken(Exception):
 
 
 class Watcher:
-    """Checkers override what they want to see; times are the broker's, in seconds. They look and never touch."""
+    """The base class of invariant checkers; they override the hooks they need and never change the broker.
+
+    Times are those of the broker, in seconds. ``name``: name of the invariant.
+    """
 
     name = ""
 
     def broken(self, text: str) -> Broken:
+        """Return the exception for a violation."""
         return Broken(self.name, text)
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """A request is about to be handled."""
+        """Called before a request is handled."""
 
     def noted(self, broker: Broker, event: Event) -> None:
-        """The broker wrote a line of its journal."""
+        """Called after the broker wrote an event to its journal."""
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
-        """The broker has an answer, perhaps to a request that has waited."""
+        """Called when the broker has a response, possibly to a request that was pending."""
 
     def handled(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """A request, or a slice of it, was handled; it is answered, or waits."""
+        """Called after a request, or a slice of it, was handled; the response may still be pending."""
 
     def resumed(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """The next slice of a request is about to be handled; ``handled`` follows."""
+        """Called before the next slice of a request is handled; ``handled`` follows."""
 
     def stored(self, broker: Broker, call: Call[Any], offsets: Offsets, now: float) -> None:
-        """A commit, or a slice of it, was stored, by the journal; its answer may come later."""
+        """Called after a commit, or a slice of it, was stored according to the journal, before its response."""
 
     def ticked(self, broker: Broker, now: float) -> None:
-        """Everything that was due was done."""
+        """Called after all due deadlines were handled."""
 
     def acknowledged(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
-        """The answer leaves for the client, which may believe it from now on."""
+        """Called when a response is sent to the client, after its changes are durable."""
 
     def closed(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """The connection of a request that waits for its answer is gone."""
+        """Called when the connection of a pending request was closed."""
 
     def stood(self, seconds: float) -> None:
-        """The broker's loop stands still for so long, or its clock is so much ahead from now on."""
+        """Called when the broker's loop blocks for ``seconds``, or its clock jumps ahead by that."""
 
     def gone(self, broker: Broker, now: float) -> None:
-        """The broker's memory is gone, with what was not synced; it is about to begin again."""
+        """Called when the process has crashed and lost its memory and some unsynced bytes."""
 
     def back(self, broker: Broker, now: float) -> None:
-        """It has begun again, from its log."""
+        """Called after the process has restarted from its log."""
 
     def inspect(self, broker: Broker, now: float) -> None:
-        """From time to time, at the whole state."""
+        """Called from time to time to check the whole state."""
 
     def healed(self, broker: Broker, now: float) -> None:
-        """Nothing goes wrong any more, and everybody had the time to get over it."""
+        """Called after the last fault, when all groups have had time to recover."""
 
     def emptied(self, broker: Broker, now: float) -> None:
-        """All clients have gone, and all their time-outs are over."""
+        """Called when all clients have stopped and all their timeouts have passed."""
 
 
 def is_away(broker: Broker, group_id: str) -> bool:
-    """True while no coordinator has the group: nobody leads its partition, or who does has not read it yet."""
+    """Return whether a group has no coordinator: its partition has no leader, or the leader has not loaded it yet."""
     partition = broker.cluster.topics[OFFSETS_TOPIC].partition_of(group_id)
     return (
         partition.leader == NO_LEADER
@@ -98,7 +102,7 @@ HOOKS = (
 
 
 class Watchers:
-    """All checkers of a run; each is asked only what it overrides."""
+    """All checkers of a run; each hook calls only the checkers that override it."""
 
     def __init__(self, watchers: Iterable[Watcher]) -> None:
         found = list(watchers)
@@ -118,8 +122,10 @@ class Watchers:
 
 
 class Origins:
-    """Which life of its group an answer comes from. One that waits for the disk may leave after the group was deleted,
-    or after its coordinator lost it; it is then one of that group, and of that coordinator."""
+    """The origin of responses: the incarnation of the group, and its coordinator, that each response comes from.
+
+    A response that waits for the disk may be sent after its group was deleted or has moved to another coordinator.
+    """
 
     def __init__(self) -> None:
         self._deleted: Counter[str] = Counter()
@@ -136,16 +142,16 @@ class Origins:
         self._answers[ticket] = self._deleted[group], self._left[group]
 
     def check_origin(self, ticket: Ticket, group: str) -> tuple[bool, bool]:
-        """Whether the answer that leaves now comes from the group as it is, and from its coordinator of today."""
+        """Return whether a response is from the current incarnation of its group, and from its coordinator."""
         deleted, left = self._answers.pop(ticket, (-1, -1))
         lives = deleted == self._deleted[group]
         return lives, lives and left == self._left[group]
 
     def gone(self) -> None:
-        """What waited for the disk never leaves."""
+        """Forget the responses that waited for the disk: they are never sent after a crash."""
         self._answers.clear()
 
 
-def taken_out(told: dict[tuple[str, int], V], group: str) -> dict[tuple[str, int], V]:
-    """What was told of a group, by group and generation; it is not among the rest any more."""
-    return {key: told.pop(key) for key in list(told) if key[0] == group}
+def remove_group(entries: dict[tuple[str, int], V], group: str) -> dict[tuple[str, int], V]:
+    """Remove and return the entries of a group from a dict by group and generation."""
+    return {key: entries.pop(key) for key in list(entries) if key[0] == group}

@@ -1,4 +1,4 @@
-"""Requests and answers in a few words, for a line of the trace."""
+"""Short descriptions of requests and responses for the trace."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from kwire import APIS
 from kwire.apikeys import ApiKey
 
 
-def told_request(api_key: int, request: Any) -> str:
-    """``Heartbeat g0 m3-12ab 4``."""
+def describe_request(api_key: int, request: Any) -> str:
+    """Return a description such as ``Heartbeat g0 m3-12ab 4``."""
     words = REQUESTS.get(api_key)
     return f"{NAMES[api_key]} {words(request)}" if words else NAMES[api_key]
 
 
-def told_answer(api_key: int, response: Any) -> str:
+def describe_response(api_key: int, response: Any) -> str:
     words = ANSWERS.get(api_key)
     return f"{NAMES[api_key]} {words(response)}" if words else f"{NAMES[api_key]} {response.error_code}"
 

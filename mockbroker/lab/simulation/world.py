@@ -1,4 +1,4 @@
-"""A run: brokers, clients, what goes wrong; then everything heals; then everybody goes."""
+"""One run in three phases: faults, recovery of all groups, and the departure of all clients."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ KINDS: Mapping[str, type[Client]] = {
     "committer": Committer,
     "transactional": Transactional,
 }
-LONGEST_RUN = 900.0  # seconds of faults at the most; few members make few events
-CHECKED_EVERY = 16  # events, while everything heals
-MOST_EVENTS = 20  # times as many as faults had, while everything heals
+LONGEST_RUN = 900.0  # longest phase of faults, virtual seconds; few members make few events
+CHECKED_EVERY = 16  # events between two liveness checks during recovery
+MOST_EVENTS = 20  # limit of events during recovery, as a multiple of those of the faults
 MOST_PARTITIONS = 12
-NOTICED = 0.3  # of the time that a killed broker is away has passed when the others notice
+NOTICED = 0.3  # part of a killed broker's downtime after which the others notice it
 
 
 class World:
-    """One script, run once. ``run`` raises Broken when an invariant does not hold."""
+    """The brokers and clients of one run of a script; ``run`` raises Broken when an invariant is violated."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -93,8 +93,7 @@ class World:
         return self.shell.broker.cluster
 
     def _patience(self, settings: Settings) -> float:
-        """Seconds in which a group must come to rest: two rebalances, and everybody who is gone without a word is
-        noticed before."""
+        """Return the seconds in which a group must settle: two rebalances after crashed members expired."""
         members = self.script.members
         session = max([m.session for m in members] + [settings.group_consumer_session_timeout_ms / 1000])
         rebalance = max([m.rebalance for m in members], default=0.0)
@@ -103,7 +102,7 @@ class World:
         return 2 * (rebalance + session) + delay + load + 2 * REQUEST_TIMEOUT
 
     def run(self) -> None:
-        """Raises: Broken."""
+        """Run all phases. Raises: Broken."""
         self.shell.begin()
         self.admin.start()
         for client in self.clients:
@@ -112,7 +111,7 @@ class World:
         self._heal()
         self._empty()
 
-    # --- phase 1: safety, while things go wrong ---
+    # --- phase 1: safety, with faults ---
 
     def _go_wrong(self) -> None:
         faults = list(reversed(self.script.faults))
@@ -185,7 +184,7 @@ class World:
 
     def _subscribe(self, client: Client, value: float) -> None:
         if isinstance(client, ClassicClient) and client.script.instance is not None:
-            return  # one that comes back with another subscription is not asked again: Kafka has this flaw
+            return  # Kafka does not rebalance for a returning static member with another subscription
         if isinstance(client, (ClassicClient, ConsumerClient)) and client.up:
             names = sorted(self.script.topics)
             client.subscribe(tuple(name for n, name in enumerate(names) if int(value * 16) >> n & 1) or (names[0],))
@@ -249,7 +248,7 @@ class World:
         self.shell.broker.frozen.pop(node, None)
 
     def _swizzle(self, fault: Fault) -> None:
-        """Links stop one after another, and go on in another order."""
+        """Clog links one after another, and unclog them in another order."""
         some = self._chance.some(self.clients) if self.clients else []
         for client in some:
             self.queue.after(self._chance.between(0.0, fault.value / 2), self._clog, client, LONGEST_RUN)
@@ -290,7 +289,7 @@ class World:
         names = sorted({member.group for member in self.script.members})
         return self._chance.pick(names) if names else "g0"
 
-    # --- phase 2: liveness, when nothing goes wrong any more ---
+    # --- phase 2: liveness, without faults ---
 
     def _heal(self) -> None:
         self.trace.add(self.queue.now, "everything heals")
@@ -304,7 +303,7 @@ class World:
             self._broker_back(node)
         late = [client.stands for client in self.clients]
         readers = [client for client in self.clients if isinstance(client, Reader) and client.up]
-        late += [client.polls_at for client in readers]  # what they put off till then
+        late += [client.polls_at for client in readers]  # work postponed until the next poll
         for client in self.clients:
             client.link.lose = ""
             client.slow = 0.0
@@ -322,11 +321,11 @@ class World:
                 self.queue.step()
             why = liveness.why_not(self.shell.broker, self.clients)
         if why:
-            raise Broken(liveness.NAME, f"{why}, {self.patience:g} s after everything healed")
+            raise Broken(liveness.NAME, f"{why}, {self.patience:g} s after the last fault ended")
         self.shell.watchers.notify("healed", self.shell.broker, self.shell.now)
         self.shell.watchers.notify("inspect", self.shell.broker, self.shell.now)
 
-    # --- phase 3: nobody is left ---
+    # --- phase 3: no client is left ---
 
     def _empty(self) -> None:
         self.trace.add(self.queue.now, "everybody goes")
@@ -339,7 +338,7 @@ class World:
         self._wait(2 * settings.offsets_retention_check_interval_ms / 1000)
         self.shell.watchers.notify("inspect", self.shell.broker, self.shell.now)
         if left := sorted(self.shell.broker.groups):
-            raise Broken("I13", f"{left[0]} is still there, long after its offsets should have expired")
+            raise Broken("I13", f"{left[0]} was not removed after its offsets should have expired")
 
     def _wait(self, seconds: float) -> None:
         until = self.queue.now + seconds

@@ -1,4 +1,4 @@
-"""The group protocol that the design of 0.9 proposed: the coordinator assigns. It never shipped like this."""
+"""The draft group protocol for Kafka 0.9, in which the coordinator assigns partitions; it was never released."""
 
 from mockbroker.lab.history.draft.cluster import DraftCluster, DraftSettings
 from mockbroker.lab.history.draft.consumer import Options

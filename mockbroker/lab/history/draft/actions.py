@@ -1,4 +1,4 @@
-"""What a coordinator does, one exact action after the other: between any two of them its broker can be gone."""
+"""The actions of a coordinator, in order; its broker can fail between any two of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mockbroker.lab.history.draft.store import GroupRecord
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """A rebalance is needed; nothing is done about it yet."""
+    """The coordinator has noticed that a rebalance is needed."""
 
     group: str
     cause: Cause
@@ -19,7 +19,7 @@ class Noticed:
 
 @dataclass(frozen=True, slots=True)
 class Became:
-    """The coordinator of the group is in another state."""
+    """The coordinator of a group has changed its state."""
 
     group: str
     before: Coordinating
@@ -29,7 +29,7 @@ class Became:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``connection``: where the request came in."""
+    """A response to the request of a connection."""
 
     connection: int
     response: Response
@@ -37,7 +37,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """To the store: generation, members and ownership at once."""
+    """An atomic write of generation, members and ownership to the store."""
 
     group: str
     record: GroupRecord
@@ -45,7 +45,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Offsets, to the store."""
+    """A write of offsets to the store."""
 
     group: str
     offsets: Offsets
@@ -53,14 +53,14 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The connection of a dead consumer is closed."""
+    """The closing of a dead consumer's connection."""
 
     connection: int
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """The broker wants to know when the topic appears or grows."""
+    """The setting of a watch on a topic, which fires when the topic is created or grows."""
 
     topic: str
 

@@ -1,4 +1,4 @@
-"""A broker of the draft: it knows which broker coordinates whom, and coordinates some groups itself."""
+"""A broker of the draft protocol: it knows the coordinators of all groups, and coordinates some groups itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mockbroker.lab.history.draft.messages import (
 )
 from mockbroker.lab.history.draft.store import Store
 
-SUBSETS = 50  # groups fall into so many, each with a coordinator; as many as the offsets topic has partitions
+SUBSETS = 50  # subsets of groups, each with a coordinator; the default of offsets.topic.num.partitions
 
 
 def subset_of(group: str) -> int:
@@ -27,7 +27,13 @@ def subset_of(group: str) -> int:
 
 @dataclass(slots=True)
 class Election:
-    """A subset of groups that this broker coordinates. ``ready_at``: when their members are read; inf once they are."""
+    """A subset of groups that this broker coordinates.
+
+    Attributes:
+        took_over: another coordinator of the subset failed or resigned.
+        ready_at: time at which the groups are loaded; inf once they are.
+        coordinators: group id -> coordinator.
+    """
 
     took_over: bool
     ready_at: float
@@ -35,7 +41,19 @@ class Election:
 
 
 class Broker:
-    """``metadata``: subset -> broker, as far as this one was told. Lengths of time in seconds."""
+    """A broker of the draft protocol.
+
+    Args:
+        node: broker id.
+        store: the shared store.
+        uuid: source of consumer ids.
+        load: seconds to load the groups of a subset.
+        answer_gap: seconds between two responses to JoinGroup.
+
+    Attributes:
+        metadata: subset -> coordinating broker, as known to this broker.
+        elections: subset -> election, for the subsets that it coordinates.
+    """
 
     def __init__(
         self, node: int, store: Store, uuid: Callable[[], str], *, load: float = 0.0, answer_gap: float = 0.0
@@ -49,27 +67,27 @@ class Broker:
         self._answer_gap = answer_gap
 
     def elect(self, subset: int, now: float, *, took_over: bool) -> Actions:
-        """This broker coordinates the subset from now on; it serves once the groups with members are read."""
+        """Make this broker the coordinator of a subset; it serves once the groups with members are loaded."""
         election = self.elections[subset] = Election(took_over, now + self._load)
         groups = [group for group in self._store.groups() if subset_of(group) == subset]
         return [action for group in groups for action in self._coordinator(election, group).elected()]
 
     def resign(self, subset: int) -> Actions:
-        """Another broker does from now on."""
+        """Stop coordinating a subset, because another broker was elected."""
         return [action for one in self.elections.pop(subset).coordinators.values() for action in one.resign()]
 
     def lost(self) -> Actions:
-        """The process is gone."""
+        """Return the actions of all coordinators when the process fails."""
         elections = self.elections.values()
         return [action for election in elections for one in election.coordinators.values() for action in one.lost()]
 
     def coordinator(self, group: str) -> Coordinator | None:
-        """Of a group that this broker has to do with."""
+        """Return the coordinator of a group on this broker, or None."""
         election = self.elections.get(subset_of(group))
         return election.coordinators.get(group) if election else None
 
     def handle(self, connection: int, request: Request, now: float) -> Actions:
-        """Any broker tells where a coordinator is; only that one serves."""
+        """Handle a request: every broker answers ConsumerMetadata, all other requests only the coordinator."""
         subset = subset_of(request.group)
         if isinstance(request, ConsumerMetadataRequest):
             return [Answer(connection, ConsumerMetadataResponse(node=self.metadata[subset]))]
@@ -102,7 +120,7 @@ class Broker:
         return min([ready, *(one.deadline() for one in self._serving())])
 
     def _serving(self) -> list[Coordinator]:
-        """Those that have read what they need."""
+        """Return the coordinators that are loaded."""
         return [
             coordinator
             for election in self.elections.values()

@@ -1,4 +1,4 @@
-"""Brokers, a controller, a store and consumers of the draft, in virtual time.
+"""A cluster of the draft protocol in virtual time: brokers, a controller, a store and consumers.
 
 The same calls give the same trace. ``DraftCluster`` is driven from outside:
 add consumers, let things fail, ``run`` until a time, look at what is there.
@@ -35,10 +35,14 @@ from mockbroker.lab.simulation.queue import Queue
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftSettings:
-    """All in seconds.
+    """Delays of the cluster, in seconds.
 
-    ``delay``: of each way. ``notice``: until the controller sees that a broker is gone. ``update``: until brokers hear
-    of an election. ``load``: for reading the groups of a subset. ``answer_gap``: between two answers to JoinGroup.
+    Attributes:
+        delay: network delay, one way.
+        notice: until the controller notices that a broker has failed.
+        update: until brokers receive the metadata of an election.
+        load: to load the groups of a subset.
+        answer_gap: between two responses to JoinGroup.
     """
 
     delay: float = 0.001
@@ -49,12 +53,25 @@ class DraftSettings:
 
 
 class DraftCluster:
-    """``store``: its counters say what ZooKeeper had to do. ``messages``: how many of each kind were sent.
+    """A cluster of the draft protocol.
 
-    ``rebalances``: time, group and generation of each that was written. ``spans``: who took what for its own and when,
-    those that go on included. ``records``: what was read, with time, consumer, partition and offset. ``reached``: every
-    transition that was made. ``delays`` by consumer, ``updates`` by broker: where they are not those of the settings.
-    ``queue``: of a time that is shared with others.
+    Args:
+        topics: topic name -> number of partitions.
+        brokers: number of brokers.
+        settings: delays.
+        store: the shared store; a new one by default.
+        uuid: source of consumer ids.
+        queue: the virtual time, to share it with other simulations.
+
+    Attributes:
+        store: the store, which counts its reads, writes and notifications.
+        messages: kind of message -> count.
+        rebalances: time, group and generation of each rebalance.
+        spans: intervals of partition ownership, current ones included.
+        records: time, consumer, partition and offset of each record read.
+        reached: all state transitions that occurred.
+        delays: consumer -> network delay, if not that of the settings.
+        updates: broker id -> metadata delay, if not that of the settings.
     """
 
     def __init__(
@@ -108,17 +125,17 @@ class DraftCluster:
         return self._queue.now
 
     def run(self, until: float) -> None:
-        """Everything up to and including this time."""
+        """Run everything that is due up to and including this time."""
         while self._queue.next <= until:
             self._queue.step()
         self._queue.now = max(until, self._queue.now)
 
     def at(self, time: float, what: Callable[..., Any], *with_: Any) -> None:
-        """``what(*with_)`` is called then: ``cluster.at(5.0, cluster.crash, "c1")``."""
+        """Call ``what(*with_)`` at a time: ``cluster.at(5.0, cluster.crash, "c1")``."""
         self._queue.at(time, what, *with_)
 
     def add(self, group: str, topics: list[str], options: Options | None = None, consumer: str | None = None) -> str:
-        """A new consumer starts. Gives its name, ``c1``, ``c2`` and so on if none is given; it is its host, too."""
+        """Start a new consumer and return its name, which is also its host; by default ``c1``, ``c2``, ..."""
         found = consumer or f"c{len(self.consumers) + 1}"
         bootstrap = [*self._nodes[len(self.consumers) % len(self._nodes) :], *self._nodes]
         self.consumers[found] = Consumer(
@@ -128,55 +145,55 @@ class DraftCluster:
         return found
 
     def start(self, consumer: str) -> None:
-        """A consumer that is down comes back, as a new process: it has no id."""
+        """Start a new process of a stopped consumer, without a consumer id."""
         self._carry_consumer(consumer, self.consumers[consumer].start(self.now))
 
     def leave(self, consumer: str) -> None:
-        """It commits and closes its connections."""
+        """Let a consumer commit and close its connections."""
         self._thaw(consumer)
         self._carry_consumer(consumer, self.consumers[consumer].leave(self.now))
 
     def crash(self, consumer: str, *, silent: bool = False) -> None:
-        """Its process is gone; ``silent``: its connections do not tell."""
+        """Crash a consumer; ``silent``: without closing its connections."""
         self._frozen.pop(consumer, None)
         self._carry_consumer(consumer, self.consumers[consumer].end())
         for connection in [one for one in self._links.values() if one.consumer == consumer and not silent]:
             self._close(connection)
 
     def pause(self, consumer: str, seconds: float) -> None:
-        """Its process stands still, as while garbage is collected; what arrives waits."""
+        """Pause a consumer's process, as in a garbage collection; messages to it wait."""
         self._frozen.setdefault(consumer, [])
         self._queue.after(seconds, self._thaw, consumer)
 
     def work(self, consumer: str, seconds: float) -> None:
-        """It processes what it has read: nothing else is done in that time, unless heartbeats are in the background."""
+        """Let a consumer process records for ``seconds``; it sends heartbeats meanwhile only from the background."""
         if self.consumers[consumer].options.background:
             self.consumers[consumer].busy(self.now + seconds)
         else:
             self.pause(consumer, seconds)
 
     def set_topic(self, topic: str, partitions: int) -> None:
-        """The topic is created, or has more partitions from now on."""
+        """Create a topic, or set its new number of partitions."""
         for node in self.store.set_topic(topic, partitions):
             self._carry(node, self.brokers[node], self.brokers[node].topic_changed())
 
     def coordinator_node(self, group: str) -> int:
-        """The broker that the controller chose; it may have failed meanwhile."""
+        """Return the broker elected as the group's coordinator; it may have failed since."""
         return self.leaders[subset_of(group)]
 
     def coordinator(self, group: str) -> Coordinator | None:
-        """The state of the group at its coordinator; None if there is none."""
+        """Return the coordinator of a group; None if its broker is down."""
         broker = self.brokers.get(self.coordinator_node(group))
         return broker.coordinator(group) if broker else None
 
     def fail_coordinator(self, group: str, *, silent: bool = False) -> int:
-        """The broker that coordinates the group is gone. Gives its number."""
+        """Fail the broker that coordinates the group, and return its id."""
         node = self.coordinator_node(group)
         self.fail(node, silent=silent)
         return node
 
     def fail(self, node: int, *, silent: bool = False) -> None:
-        """A broker is gone; ``silent``: nobody is told by its connections, and nobody refused."""
+        """Fail a broker; ``silent``: without closing or refusing connections."""
         lost = self.brokers.pop(node).lost()
         self._note(kind="failed", node=node)
         for action in lost:
@@ -191,7 +208,7 @@ class DraftCluster:
         self._queue.after(self.settings.notice, self._notice)
 
     def recover(self, node: int) -> None:
-        """The broker is back; it coordinates what nobody else does."""
+        """Start a failed broker again; it is elected for subsets without a coordinator."""
         self._mute.discard(node)
         self._start_broker(node)
         self.brokers[node].metadata.update(self.leaders)
@@ -199,7 +216,7 @@ class DraftCluster:
         self._notice()
 
     def move_group(self, group: str, node: int) -> None:
-        """The group, with all of its subset, gets another coordinator; the former one lives on."""
+        """Move the coordination of a group's subset to another broker; the former one keeps running."""
         subset = subset_of(group)
         former = self.leaders[subset]
         self._carry(former, self.brokers[former], self.brokers[former].resign(subset))
@@ -207,16 +224,16 @@ class DraftCluster:
         self._publish({subset: node})
 
     def refuse(self, node: int, seconds: float) -> None:
-        """The broker takes no new connections for a while."""
+        """Let a broker refuse new connections for ``seconds``."""
         self._refusing.add(node)
         self._queue.after(seconds, self._refusing.discard, node)
 
     def strike(self, when: Callable[[Moment], bool]) -> None:
-        """The broker that does the first action for which this holds is gone directly after it, and before the next."""
+        """Fail the broker that performs the first action for which ``when`` is true, directly after that action."""
         self._strike = when
 
     def send(self, consumer: str, link: int, request: Request) -> None:
-        """A request beside what the consumer does itself, on one of its connections."""
+        """Send an additional request on one of a consumer's connections."""
         self._send(self._links[consumer, link], request)
 
     @property
@@ -228,7 +245,7 @@ class DraftCluster:
         return self._spans + going_on
 
     def is_settled(self, group: str) -> bool:
-        """The coordinator is steady, and everybody who runs is a member of its generation."""
+        """Return whether the coordinator is Steady and all running consumers are members of its generation."""
         coordinator = self.coordinator(group)
         running = [one for one in self.consumers.values() if one.group == group and one.state is not Consuming.DOWN]
         return (
@@ -252,7 +269,7 @@ class DraftCluster:
         )
 
     def _notice(self) -> None:
-        """The controller elects for the subsets that nobody coordinates, and tells all brokers."""
+        """Elect coordinators for the subsets without one, as the controller, and send the metadata to all brokers."""
         if not self.brokers:
             return
         living = sorted(self.brokers)
@@ -275,10 +292,10 @@ class DraftCluster:
             self.messages["UpdateMetadata"] += 1
             self._queue.after(self.updates.get(node, self.settings.update), broker.metadata.update, dict(elected))
 
-    # --- what brokers do ---
+    # --- broker actions ---
 
     def _carry(self, node: int, broker: Broker, actions: Actions) -> None:
-        """One exact action after the other, as long as the broker lives."""
+        """Carry out actions in order, while the broker runs."""
         for action in actions:
             if self.brokers.get(node) is not broker:
                 return
@@ -317,8 +334,8 @@ class DraftCluster:
         self.messages[name(response)] += 1
         self._network.to_consumer(connection, self._received, connection, response)
         self._queue.after(0.0, self._serve, connection)
-        told = isinstance(response, JoinGroupResponse) and response.error is Error.NONE
-        generation = response.generation if isinstance(response, JoinGroupResponse) and told else None
+        joined = isinstance(response, JoinGroupResponse) and response.error is Error.NONE
+        generation = response.generation if isinstance(response, JoinGroupResponse) and joined else None
         self._act(node, "answered", name(response), connection.consumer, response.error, generation)
 
     def _act(
@@ -335,13 +352,13 @@ class DraftCluster:
             self._strike = None
             self.fail(node)
 
-    def _note(self, **told: Any) -> Moment:
-        moment = Moment(time=self.now, **told)
+    def _note(self, **fields: Any) -> Moment:
+        moment = Moment(time=self.now, **fields)
         self.trace.append(moment)
         return moment
 
     def _serve(self, connection: DraftConnection) -> None:
-        """The next request of a connection, once the one before is answered."""
+        """Handle the next request of a connection, if the one before has been answered."""
         if connection.busy or not connection.inbox or connection.number not in self._connections:
             return
         connection.busy = True
@@ -378,7 +395,7 @@ class DraftCluster:
         self._serve(connection)
 
     def _close(self, connection: DraftConnection) -> None:
-        """By the consumer."""
+        """Close a connection from the consumer's side."""
         self._links.pop((connection.consumer, connection.link), None)
         self._network.to_broker(connection, self._closed, connection)
 
@@ -388,7 +405,7 @@ class DraftCluster:
             self._carry(connection.node, broker, broker.disconnected(connection.number, self.now))
 
     def _lost(self, connection: DraftConnection) -> None:
-        """By the broker, or because there is none."""
+        """Close a connection from the broker's side, or because the broker is down."""
         self._deliver(connection.consumer, self._hears_of_the_end, connection)
 
     def _hears_of_the_end(self, connection: DraftConnection, now: float) -> Effects:
@@ -398,7 +415,7 @@ class DraftCluster:
     def _received(self, connection: DraftConnection, response: Response) -> None:
         self._deliver(connection.consumer, self.consumers[connection.consumer].received, connection.link, response)
 
-    # --- what consumers do ---
+    # --- consumer actions ---
 
     def _deliver(self, consumer: str, what: Callable[..., Effects], *with_: Any) -> None:
         if consumer in self._frozen:
@@ -407,7 +424,7 @@ class DraftCluster:
             self._carry_consumer(consumer, what(*with_, self.now))
 
     def _thaw(self, consumer: str) -> None:
-        """First what has arrived, then what is due."""
+        """End a pause: deliver the messages that have arrived, then handle due timers."""
         for what, with_ in self._frozen.pop(consumer, ()):
             self._carry_consumer(consumer, what(*with_, self.now))
         due = self.consumers[consumer].deadline() <= self.now

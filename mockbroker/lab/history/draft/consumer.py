@@ -1,6 +1,6 @@
-"""A consumer of the draft: what it is told goes in, connections and requests come out. No IO, no clock.
+"""A consumer of the draft protocol, sans-IO: responses and timers in, connections and requests out.
 
-One request at a time is on its way to the coordinator. Whenever it polls it reads a record of each partition. Times are
+It has at most one request in flight to the coordinator, and reads one record of each partition per poll. Times are
 seconds.
 """
 
@@ -30,7 +30,7 @@ from mockbroker.lab.history.draft.messages import (
 from mockbroker.lab.history.draft.rules import CONSUMER, ConsumerEvent, Consuming, move
 
 CONSUMES = {Consuming.MEMBER, Consuming.REDISCOVERING}
-ELSEWHERE = {  # another coordinator, or this one later
+ELSEWHERE = {  # errors after which it looks for the coordinator again
     Error.COORDINATOR_STARTUP_NOT_COMPLETE,
     Error.ILLEGAL_PROTOCOL_STATE,
     Error.NOT_COORDINATOR_FOR_GROUP,
@@ -40,11 +40,19 @@ REFUSALS = {Error.INCONSISTENT_PARTITIONING_STRATEGY, Error.UNKNOWN_PARTITIONING
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How a consumer is set. ``heartbeat_frequency``: heartbeats in a session. ``backoff``: before it looks again.
+    """Options of a consumer; times in seconds.
 
-    ``tells_id``: it joins again with its id. ``asks_first``: after it lost a coordinator it sends a heartbeat, even if
-    it waits for a generation; the text has it both ways. ``background``: heartbeats do not wait for slow processing, as
-    since 0.10.1.
+    Attributes:
+        strategy: name of the assignment strategy.
+        session_timeout: session timeout.
+        heartbeat_frequency: heartbeats per session timeout.
+        poll_interval: between two polls.
+        commit_interval: between two commits.
+        backoff: before it looks for a coordinator again.
+        tells_id: it rejoins with its consumer id.
+        asks_first: after losing a coordinator it sends a heartbeat first, even while it waits for a generation; the
+            draft describes both behaviours.
+        background: heartbeats do not wait for record processing, as since Kafka 0.10.1.
     """
 
     strategy: str = "range"
@@ -60,7 +68,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """``link``: the consumer's own number of the connection."""
+    """The opening of a connection to a broker. ``link``: the consumer's own number of the connection."""
 
     link: int
     node: int
@@ -68,18 +76,22 @@ class Connect:
 
 @dataclass(frozen=True, slots=True)
 class Send:
+    """The sending of a request on a connection."""
+
     link: int
     request: Request
 
 
 @dataclass(frozen=True, slots=True)
 class Close:
+    """The closing of a connection."""
+
     link: int
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A record was given to the application."""
+    """The delivery of a record to the application."""
 
     partition: TopicPartition
     offset: int
@@ -93,9 +105,23 @@ OnMove = Callable[[Consuming, ConsumerEvent, Consuming], None]  # told of each t
 
 
 class Consumer:
-    """``bootstrap``: brokers to be asked, one after the other.
+    """A consumer of the draft protocol.
 
-    ``partitions``: those of its generation. ``positions``: the offsets to be read next.
+    Args:
+        name: name and host.
+        group: group id.
+        topics: subscribed topics.
+        bootstrap: broker ids to ask for the coordinator, in turn.
+        options: options.
+        on_move: called with each state transition.
+
+    Attributes:
+        state: current state.
+        error: why it could not join.
+        consumer_id: id from the coordinator.
+        generation: current generation, -1 for none.
+        partitions: assigned partitions.
+        positions: partition -> next offset to read.
     """
 
     def __init__(
@@ -111,7 +137,7 @@ class Consumer:
         self.name, self.group, self.topics = name, group, tuple(topics)
         self.options = options or Options()
         self.state = Consuming.DOWN
-        self.error = Error.NONE  # why it could not join
+        self.error = Error.NONE
         self.consumer_id: str | None = None
         self.generation = -1
         self.partitions: tuple[TopicPartition, ...] = ()
@@ -123,7 +149,7 @@ class Consumer:
         self._forget()
 
     def _forget(self) -> None:
-        """What a process does not have when it begins."""
+        """Reset the state of the process."""
         self.consumer_id, self.generation = None, -1
         self.partitions, self.positions = (), {}
         self._lookup: int | None = None  # the link on which it asks who coordinates
@@ -139,10 +165,10 @@ class Consumer:
 
     @property
     def owned(self) -> tuple[TopicPartition, ...]:
-        """The partitions that it takes for its own: what it reads."""
+        """The partitions that it reads and believes to own."""
         return self.partitions if self.state in CONSUMES else ()
 
-    # --- what happens to it ---
+    # --- events ---
 
     def start(self, now: float) -> Effects:
         self._forget()
@@ -150,13 +176,13 @@ class Consumer:
         return self._look(now)
 
     def end(self) -> Effects:
-        """The process is gone; what it knew is, too."""
+        """End the process and forget its state."""
         self._move(ConsumerEvent.END)
         self._forget()
         return []
 
     def leave(self, now: float) -> Effects:
-        """It commits and closes its connections: the draft has no request that says good-bye."""
+        """Commit and close the connections; the draft has no LeaveGroup request."""
         last: Effects = []
         if self.state is Consuming.MEMBER and self._is_idle() and self.positions:
             last = self._send(self._commit(), now)
@@ -174,7 +200,7 @@ class Consumer:
         return []
 
     def disconnected(self, link: int, now: float) -> Effects:
-        """A connection was refused, or is gone."""
+        """Handle that a connection was refused or closed."""
         return self._lose(now) if link in (self._lookup, self._link) else []
 
     def received(self, link: int, response: Response, now: float) -> Effects:
@@ -189,7 +215,7 @@ class Consumer:
         return [*self._take(response, now), *self._send_what_is_due(now)]
 
     def tick(self, now: float) -> Effects:
-        """Whatever is due."""
+        """Handle all due timers."""
         effects: Effects = []
         if self._patience <= now:
             effects += self._lose(now, backoff=0.0)
@@ -204,10 +230,10 @@ class Consumer:
         return min(due, self._heartbeat_at, self._commit_at) if self._is_idle() else due
 
     def busy(self, until: float) -> None:
-        """The next poll comes later: a record takes long."""
+        """Delay the next poll until ``until``, because a record is being processed."""
         self._poll_at = max(self._poll_at, until)
 
-    # --- the coordinator: learn, connect, speak ---
+    # --- the coordinator: find, connect, send ---
 
     def _look(self, now: float) -> Effects:
         self._look_at = inf
@@ -218,7 +244,7 @@ class Consumer:
         return [Connect(self._lookup, node)]
 
     def _lose(self, now: float, backoff: float | None = None) -> Effects:
-        """The coordinator, or whoever was to tell of it, is of no use: look again."""
+        """Give up the connections, and look for the coordinator again after a backoff."""
         self._move(ConsumerEvent.LOST)
         links = [link for link in (self._lookup, self._link) if link is not None]
         self._lookup = self._link = self._waits = None
@@ -228,7 +254,7 @@ class Consumer:
         return [Close(link) for link in links]
 
     def _at_coordinator(self, now: float) -> Effects:
-        """The first request on a new connection."""
+        """Send the first request on a new connection to the coordinator."""
         if self.state is Consuming.STARTING:
             return self._send(self._join(), now)
         if self.state is Consuming.STOPPED and self._asked_to_join and not self.options.asks_first:
@@ -316,13 +342,13 @@ class Consumer:
         self._commit_at = now + self.options.commit_interval
 
     def _stop(self, now: float, *, save: bool = True) -> Effects:
-        """A rebalance: no more reading, then the offsets, then JoinGroup."""
+        """Stop reading for a rebalance; commit the offsets, then send JoinGroup."""
         self._move(ConsumerEvent.ILLEGAL_GENERATION)
         self._poll_at = inf
         return self._send(self._commit() if save and self.positions else self._join(), now)
 
     def _join_as_a_new_one(self, now: float) -> Effects:
-        """The group went on without it: nothing that it has is its own any more."""
+        """Join as a new consumer, because the group has removed this one."""
         self._move(ConsumerEvent.UNKNOWN)
         self.consumer_id, self.generation = None, -1
         self.partitions, self.positions = (), {}

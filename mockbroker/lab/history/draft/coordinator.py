@@ -1,7 +1,7 @@
-"""The coordinator of one group: requests, silence and changed topics in, exact actions out. No IO, no clock.
+"""The coordinator of one group, sans-IO: requests, timeouts and topic changes in, actions out.
 
-What it reads comes from the store; what it writes is an action like any other. All else that it knows is gone with its
-broker: who has joined so far, who is dead, whose answer is not sent. Times are seconds.
+It reads from the store and writes by actions. All other state is lost with its broker: joined members, dead members,
+unsent responses. Times are seconds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,14 @@ NONE = Error.NONE
 
 @dataclass(slots=True)
 class Member:
-    """``generation``: the one it was told. ``connection``: where it spoke last. ``warned``: of this rebalance."""
+    """A member of the group.
+
+    Attributes:
+        generation: the generation it was sent last.
+        connection: the connection of its last request.
+        dead: its session has expired.
+        warned: it has been sent IllegalGeneration in this rebalance.
+    """
 
     generation: int
     connection: int | None = None
@@ -44,16 +51,27 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """A JoinGroup that waits for its answer."""
+    """A JoinGroup that waits for its response."""
 
     connection: int
     request: JoinGroupRequest
 
 
 class Coordinator:
-    """``took_over``: another coordinator of this group failed. ``answer_gap``: between two answers to JoinGroup.
+    """The coordinator of one group.
 
-    ``uuid``: where the ids of consumers come from.
+    Args:
+        group: group id.
+        store: the shared store.
+        uuid: source of consumer ids.
+        took_over: another coordinator of this group failed or resigned.
+        answer_gap: seconds between two responses to JoinGroup.
+
+    Attributes:
+        state: current state.
+        record: generation, members and ownership in the store.
+        members: consumer id -> member.
+        parked: JoinGroups that wait for their response.
     """
 
     def __init__(
@@ -69,21 +87,21 @@ class Coordinator:
         self._took_over = took_over
         self.answer_gap = answer_gap
         self._sessions: Deadlines[str] = Deadlines()
-        self._heard: set[str] = set()  # since it is Ready
+        self._heard: set[str] = set()  # members that sent a heartbeat in the state Ready
         self._former: set[str] = set()  # members of the generation that is being replaced
         self._causes: set[Cause] = set()
-        self._told = False  # somebody was told of this rebalance
+        self._notified = False  # a member has been sent IllegalGeneration in this rebalance
         self._outbox: list[tuple[Parked, JoinGroupResponse]] = []
         self._next_answer = inf
 
     # --- beginning and end ---
 
     def elected(self) -> Actions:
-        """It is the one, and does not serve yet."""
+        """Handle the election; requests are refused until ``loaded``."""
         return [self._move(Cause.ELECTED)]
 
     def loaded(self, now: float) -> Actions:
-        """Every group of this coordinator is to be served from now on: read it, and begin to listen for its members."""
+        """Load the group from the store and start the sessions of its members."""
         actions: Actions = [self._move(Cause.LOADED)]
         self.record = self._store.read(self.group)
         self.members = {consumer_id: Member(self.record.generation) for consumer_id in self.record.hosts}
@@ -93,16 +111,16 @@ class Coordinator:
         return actions + self.topics_changed()
 
     def resign(self) -> Actions:
-        """Another one is elected: whoever waits is sent there."""
+        """Stop, because another coordinator was elected; answer waiting requests with NotCoordinatorForGroup."""
         waiting = [*self.parked, *(parked for parked, _ in self._outbox)]
         elsewhere = JoinGroupResponse(error=Error.NOT_COORDINATOR_FOR_GROUP)
         return [*self.lost(), *(Answer(parked.connection, elsewhere) for parked in waiting)]
 
     def lost(self) -> Actions:
-        """The broker is gone, or no longer the one."""
+        """Stop, because the broker failed or another one was elected."""
         return [self._move(Cause.LOST)]
 
-    # --- what consumers ask ---
+    # --- requests ---
 
     def handle(self, connection: int, request: GroupRequest, now: float) -> Actions:
         if self.state is Coordinating.CATCH_UP:
@@ -127,13 +145,13 @@ class Coordinator:
             return [Answer(connection, JoinGroupResponse(error=error))]
         consumer_id = request.consumer_id
         if consumer_id is not None:
-            self._sessions.forget(consumer_id)  # until it is answered, nobody asks whether it lives
+            self._sessions.forget(consumer_id)  # no session timeout while its JoinGroup waits
             self.parked = [parked for parked in self.parked if parked.request.consumer_id != consumer_id]
         self.parked.append(Parked(connection, request))
         return self._prepare(Cause.JOIN) + self._rebalance_if_all_joined(now)
 
     def _join_error(self, request: JoinGroupRequest) -> Error:
-        """The first thing that is wrong with a JoinGroup. It disturbs nobody else."""
+        """Return the error of a JoinGroup that is refused without a rebalance; NONE if it is accepted."""
         if request.strategy not in STRATEGIES:
             return Error.UNKNOWN_PARTITIONING_STRATEGY
         if request.consumer_id is not None and request.consumer_id not in self.members.keys() | self._former:
@@ -172,15 +190,15 @@ class Coordinator:
         return NONE, []
 
     def _heartbeat_of_a_rebalance(self, consumer_id: str, good: bool, now: float) -> tuple[Error, Actions]:
-        """The first heartbeat after a death decides. Is it that of the dead one, there was no death."""
+        """Handle a heartbeat in a rebalance; the first one, if it is from the dead member, cancels the rebalance."""
         member = self.members[consumer_id]
-        if good and member.dead and self._causes == {Cause.SILENCE} and not self._told:
+        if good and member.dead and self._causes == {Cause.SILENCE} and not self._notified:
             member.dead = False
             self._renew(consumer_id, now)
             if not any(other.dead for other in self.members.values()):
                 return NONE, [self._move(Cause.RECOVERED)]
-        self._told = True
-        if not member.dead and not member.warned:  # once: who never joins must not hold up the others
+        self._notified = True
+        if not member.dead and not member.warned:  # once: a member that never joins must not delay the others
             member.warned = True
             self._renew(consumer_id, now)
         return Error.ILLEGAL_GENERATION, []
@@ -199,19 +217,19 @@ class Coordinator:
         return Error.ILLEGAL_GENERATION if consumer_id in self._former else Error.UNKNOWN_CONSUMER
 
     def _is_current(self, generation: int, member: Member) -> bool:
-        """Between the new generation and its answer a member has none."""
+        """Return whether a generation is current; until its JoinGroup is answered a member has none."""
         return generation == self.record.generation == member.generation
 
-    # --- what else happens ---
+    # --- other events ---
 
     def topics_changed(self) -> Actions:
-        """The store tells of a topic, or it was just read: are these the partitions that were shared out?"""
+        """Start a rebalance if the partitions of the topics are not those that were assigned."""
         wanted = {(topic, number) for topic in self.record.topics for number in range(self._store.partitions(topic))}
         owned = {partition for share in self.record.ownership.values() for partition in share}
         return self._prepare(Cause.CHANGE) if self.members and wanted != owned else []
 
     def disconnected(self, connection: int, now: float) -> Actions:
-        """A JoinGroup is worth nothing without the connection that waits for its answer."""
+        """Drop the JoinGroups of a closed connection."""
         gone = [parked for parked in self.parked if parked.connection == connection]
         for parked in gone:
             self.parked.remove(parked)
@@ -220,7 +238,7 @@ class Coordinator:
         return self._rebalance_if_all_joined(now) if gone else []
 
     def tick(self, now: float) -> Actions:
-        """Everything that is due."""
+        """Handle all due timers."""
         actions: Actions = []
         if self._next_answer <= now:
             actions += self._answer(now)
@@ -243,7 +261,7 @@ class Coordinator:
         return actions + self._rebalance_if_all_joined(now)
 
     def _prepare(self, cause: Cause) -> Actions:
-        """Heartbeats are answered with IllegalGeneration from now on. While answers go out, the next round waits."""
+        """Start a rebalance: heartbeats get IllegalGeneration. While responses are being sent it is postponed."""
         noticed = Noticed(self.group, cause)
         match self.state:
             case Coordinating.REBALANCING:
@@ -253,32 +271,32 @@ class Coordinator:
                 self._causes.add(cause)
                 return [] if known else [noticed]
             case _:
-                self._causes, self._told = {cause}, False
+                self._causes, self._notified = {cause}, False
                 return [noticed, self._move(cause)]
 
     def _rebalance_if_all_joined(self, now: float) -> Actions:
-        """Known members are waited for by id; so one that joins without it is waited for until it is dead."""
+        """Rebalance if all living members have joined; one that rejoins without its id counts only when it expires."""
         if self.state is not Coordinating.PREPARING:
             return []
         joined = {parked.request.consumer_id for parked in self.parked}
         if any(not member.dead and consumer_id not in joined for consumer_id, member in self.members.items()):
             return []
-        return self._rebalance(now) if self.parked else self._nobody_is_left()
+        return self._rebalance(now) if self.parked else self._write_empty()
 
-    def _nobody_is_left(self) -> Actions:
+    def _write_empty(self) -> Actions:
         self._begin({}, replace(self.record, generation=self.record.generation + 1, hosts={}, ownership={}))
         self._former = set()
-        return [Write(self.group, self.record), self._move(Cause.NOBODY)]
+        return [Write(self.group, self.record), self._move(Cause.NO_MEMBER)]
 
     def _rebalance(self, now: float) -> Actions:
-        """Whoever has joined gets a share of the next generation."""
+        """Assign the partitions of the next generation to the joined members."""
         round_, self.parked = self.parked, []
         ids = [parked.request.consumer_id or f"{self.group}-{self._uuid()}" for parked in round_]
         record = self._next_record({i: parked.request for i, parked in zip(ids, round_, strict=True)})
         actions: Actions = [self._move(Cause.ALL_JOINED)]
         actions += [Watch(topic) for topic in record.topics if topic not in self.record.topics]
-        told = {consumer_id: member.generation for consumer_id, member in self.members.items()}
-        self._begin({i: Member(told.get(i, -1), p.connection) for i, p in zip(ids, round_, strict=True)}, record)
+        generations = {consumer_id: member.generation for consumer_id, member in self.members.items()}
+        self._begin({i: Member(generations.get(i, -1), p.connection) for i, p in zip(ids, round_, strict=True)}, record)
         self._outbox = [
             (parked, JoinGroupResponse(consumer_id=i, generation=record.generation, partitions=record.ownership[i]))
             for i, parked in zip(ids, round_, strict=True)
@@ -305,7 +323,7 @@ class Coordinator:
             self._sessions.forget(consumer_id)
 
     def _answer(self, now: float) -> Actions:
-        """The answers that are due: each starts its member's session anew. After the last the next round may begin."""
+        """Send the due responses, each of which restarts a session; after the last one the next rebalance may start."""
         actions: Actions = []
         while self._outbox:
             parked, response = self._outbox.pop(0)
@@ -321,7 +339,7 @@ class Coordinator:
         return [*actions, self._move(Cause.ANSWERED), *self._next_round(now)]
 
     def _next_round(self, now: float) -> Actions:
-        """What came up while answers went out. Former members that joined meanwhile keep their ids."""
+        """Handle what happened while responses were sent; former members that joined meanwhile keep their ids."""
         late = {parked.request.consumer_id for parked in self.parked} & self._former
         self._former = set()
         for consumer_id in late - self.members.keys():

@@ -1,4 +1,4 @@
-"""The five steps of a rebalance, as moments after which the coordinator's broker can be gone, for ``strike``."""
+"""The five steps of a rebalance, after each of which ``DraftCluster.strike`` can fail the coordinator's broker."""
 
 from __future__ import annotations
 
@@ -35,4 +35,4 @@ STEPS: Mapping[str, Callable[[Moment], bool]] = {
     "4 it writes generation, members and ownership": wrote,
     "5 it answers some members": answered_one,
 }
-"""In the words of the trace: the first moment of each step."""
+"""Description of each step -> predicate for its first moment in the trace."""

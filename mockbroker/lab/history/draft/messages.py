@@ -1,6 +1,6 @@
-"""What consumers and brokers of the draft say to each other. It never shipped, so nothing of it has a wire format.
+"""The requests and responses of the draft protocol; it was never released and has no wire format.
 
-``consumer_id``: None for a consumer that has none, or does not tell it. ``generation``: -1 for none.
+``consumer_id`` is None for a consumer that has no id or does not send it; ``generation`` is -1 for none.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Offsets = Mapping[TopicPartition, int]  # the next offset to be read
 
 
 class Error(Enum):
-    """The draft's own errors; later ones of the same name mean other things."""
+    """The errors of the draft protocol; released errors with the same name have other meanings."""
 
     NONE = "none"
     ILLEGAL_GENERATION = "IllegalGeneration"
@@ -28,20 +28,22 @@ class Error(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMetadataRequest:
-    """To any broker: which one coordinates the group?"""
+    """A request to any broker for the coordinator of a group."""
 
     group: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMetadataResponse:
+    """The coordinator of a group. ``node``: broker id."""
+
     error: Error = Error.NONE
     node: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinGroupRequest:
-    """``strategy``: the name of one that the broker knows. ``session_timeout``: seconds."""
+    """A request to join a group. ``strategy``: name of an assignment strategy; ``session_timeout``: seconds."""
 
     group: str
     consumer_id: str | None
@@ -53,7 +55,7 @@ class JoinGroupRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinGroupResponse:
-    """The partitions come from the coordinator: there is no leader and no SyncGroup."""
+    """The assignment of a member by the coordinator; there is no leader and no SyncGroup."""
 
     error: Error = Error.NONE
     consumer_id: str | None = None
@@ -63,6 +65,8 @@ class JoinGroupResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatRequest:
+    """A heartbeat of a member."""
+
     group: str
     consumer_id: str | None
     generation: int
@@ -70,13 +74,15 @@ class HeartbeatRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatResponse:
-    """IllegalGeneration is how a rebalance is announced."""
+    """The response to a heartbeat; the error IllegalGeneration announces a rebalance."""
 
     error: Error = Error.NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitRequest:
+    """A commit of offsets by a member."""
+
     group: str
     consumer_id: str | None
     generation: int
@@ -85,18 +91,22 @@ class OffsetCommitRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitResponse:
+    """The result of a commit."""
+
     error: Error = Error.NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchRequest:
+    """A request for committed offsets."""
+
     group: str
     partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchResponse:
-    """What nobody committed yet is left out."""
+    """The committed offsets; partitions without a commit are omitted."""
 
     error: Error = Error.NONE
     offsets: Offsets = field(default_factory=dict)
@@ -108,7 +118,7 @@ Response = ConsumerMetadataResponse | JoinGroupResponse | HeartbeatResponse | Of
 
 
 def answer_to(request: GroupRequest, error: Error) -> Response:
-    """The response that says this error and nothing else."""
+    """Return the response to a request that has only this error."""
     match request:
         case JoinGroupRequest():
             return JoinGroupResponse(error=error)
@@ -121,6 +131,6 @@ def answer_to(request: GroupRequest, error: Error) -> Response:
 
 
 def name(message: Request | Response) -> str:
-    """``JoinGroup`` of a request, ``JoinGroup answer`` of a response."""
+    """Return the name of a message for the trace: ``JoinGroup`` or ``JoinGroup answer``."""
     kind = type(message).__name__
     return kind.removesuffix("Request") if kind.endswith("Request") else f"{kind.removesuffix('Response')} answer"

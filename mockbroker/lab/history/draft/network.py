@@ -1,4 +1,4 @@
-"""Connections between consumers and brokers: what is said on one arrives in order, requests are handled one by one."""
+"""Connections between consumers and brokers: messages arrive in order, requests are handled one by one."""
 
 from __future__ import annotations
 
@@ -13,9 +13,17 @@ from mockbroker.lab.simulation.queue import Queue
 
 @dataclass(slots=True, eq=False)
 class DraftConnection:
-    """``link``: the consumer's own number of it. ``there`` and ``back``: when the last message arrives, each way.
+    """A connection of a consumer to a broker.
 
-    ``inbox``: requests that wait until the one before is answered; ``busy``: there is one.
+    Attributes:
+        number: connection number in the cluster.
+        consumer: name of the consumer.
+        link: the consumer's own number of the connection.
+        node: broker id.
+        there: arrival time of the last message to the broker.
+        back: arrival time of the last message to the consumer.
+        busy: a request is being handled.
+        inbox: requests that wait for the response to the one before.
     """
 
     number: int
@@ -29,7 +37,7 @@ class DraftConnection:
 
 
 class Network:
-    """``delays``: seconds of each way, by consumer, where it is not ``delay``."""
+    """The network. ``delays``: consumer -> one-way delay in seconds, where it differs from ``delay``."""
 
     def __init__(self, queue: Queue, delay: float) -> None:
         self.delays: dict[str, float] = {}
@@ -37,12 +45,12 @@ class Network:
         self._delay = delay
 
     def to_broker(self, connection: DraftConnection, what: Callable[..., None], *with_: Any) -> None:
-        """``what(*with_)`` when it arrives there, and not before what was sent earlier."""
+        """Call ``what(*with_)`` when a message to the broker arrives, after all earlier ones."""
         connection.there = max(connection.there, self._arrival(connection))
         self._queue.at(connection.there, what, *with_)
 
     def to_consumer(self, connection: DraftConnection, what: Callable[..., None], *with_: Any) -> None:
-        """The other way."""
+        """Call ``what(*with_)`` when a message to the consumer arrives, after all earlier ones."""
         connection.back = max(connection.back, self._arrival(connection))
         self._queue.at(connection.back, what, *with_)
 

@@ -1,4 +1,4 @@
-"""States of a consumer and of a coordinator, and the tables by which they move and refuse. Tables run."""
+"""The states of consumers and coordinators, and the transition tables that the draft protocol runs on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mockbroker.lab.history.draft.messages import (
 
 
 class Consuming(Enum):
-    """States of a consumer. It consumes in MEMBER and in REDISCOVERING."""
+    """The states of a consumer; it reads records in MEMBER and REDISCOVERING."""
 
     DOWN = "Down"
     STARTING = "Start up & discover co-ordinator"
@@ -27,7 +27,7 @@ class Consuming(Enum):
 
 
 class ConsumerEvent(Enum):
-    """What moves a consumer."""
+    """The events that cause transitions of a consumer."""
 
     START = "it is started"
     JOINED = "the answer to its JoinGroup has an id, a generation and partitions"
@@ -66,7 +66,7 @@ CONSUMER: Mapping[tuple[Consuming, ConsumerEvent], Consuming] = {
 
 
 class Coordinating(Enum):
-    """States of a coordinator, for each group."""
+    """The states of a group's coordinator."""
 
     DOWN = "Down"
     CATCH_UP = "Catch up"
@@ -77,7 +77,7 @@ class Coordinating(Enum):
 
 
 class Cause(Enum):
-    """What moves a coordinator."""
+    """The causes of a coordinator's transitions."""
 
     ELECTED = "it is elected"
     LOADED = "all its groups are read"
@@ -87,8 +87,8 @@ class Cause(Enum):
     STALE = "a consumer comes with another generation"
     ALL_HEARD = "every member has sent a heartbeat"
     ALL_JOINED = "all living members have joined"
-    NOBODY = "no member lives, nobody joins"
-    RECOVERED = "the dead member is back before anybody was told"
+    NO_MEMBER = "no member is alive, and none joins"
+    RECOVERED = "the dead member is back before any member was notified"
     ANSWERED = "all answers are sent"
     LOST = "it fails, or another one is elected"
 
@@ -103,7 +103,7 @@ COORDINATOR: Mapping[tuple[Coordinating, Cause], Coordinating] = {
     (Coordinating.READY, Cause.ALL_HEARD): Coordinating.STEADY,
     (Coordinating.PREPARING, Cause.ALL_JOINED): Coordinating.REBALANCING,
     (Coordinating.PREPARING, Cause.RECOVERED): Coordinating.STEADY,
-    (Coordinating.PREPARING, Cause.NOBODY): Coordinating.READY,
+    (Coordinating.PREPARING, Cause.NO_MEMBER): Coordinating.READY,
     (Coordinating.REBALANCING, Cause.ANSWERED): Coordinating.STEADY,
     (Coordinating.STEADY, Cause.JOIN): Coordinating.PREPARING,
     (Coordinating.STEADY, Cause.CHANGE): Coordinating.PREPARING,
@@ -116,18 +116,18 @@ Why = TypeVar("Why", ConsumerEvent, Cause)
 
 
 class IllegalTransition(RuntimeError):
-    """The machine was asked for a step that its table does not have."""
+    """A transition that is not in the table."""
 
 
 def move(table: Mapping[tuple[State, Why], State], state: State, why: Why) -> State:
-    """The state that follows. Raises IllegalTransition."""
+    """Return the state after a transition. Raises: IllegalTransition."""
     if (state, why) not in table:
-        raise IllegalTransition(f"{state.value}: {why.value}")
+        raise IllegalTransition(f"no transition from {state.value!r} on {why.value!r}")
     return table[state, why]
 
 
-# What is answered while groups are read; the second column holds for one that took over from a coordinator that failed.
-# The text has both: consumers that join meanwhile are told to come again, or that they may not join now.
+# The errors while groups are loaded; the second column applies after taking over from a failed coordinator.
+# The draft describes both for JoinGroup: retry later, or ILLEGAL_PROTOCOL_STATE.
 LOADING: Mapping[type[GroupRequest], tuple[Error, Error]] = {
     HeartbeatRequest: (Error.COORDINATOR_STARTUP_NOT_COMPLETE, Error.COORDINATOR_STARTUP_NOT_COMPLETE),
     OffsetCommitRequest: (Error.COORDINATOR_STARTUP_NOT_COMPLETE, Error.COORDINATOR_STARTUP_NOT_COMPLETE),

@@ -1,6 +1,6 @@
-"""The part of ZooKeeper that the draft needs: groups, offsets, topics, and watches of coordinators on topics.
+"""The store of the draft protocol (its part of ZooKeeper): groups, offsets, topics, and watches on topics.
 
-Every write is one piece: whoever reads finds all of it or nothing. It outlives every broker.
+Writes are atomic. The store survives all broker failures.
 """
 
 from __future__ import annotations
@@ -14,9 +14,15 @@ from mockbroker.lab.history.draft.messages import Offsets, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class GroupRecord:
-    """What is written of a group at once. ``hosts``: of the members, by consumer id; so is ``ownership``.
+    """The stored state of a group, written atomically.
 
-    ``session_timeout``: seconds, the longest that a member asked for.
+    Attributes:
+        generation: generation.
+        topics: topics of all members.
+        strategy: name of the assignment strategy, None without members.
+        session_timeout: longest session timeout of any member, seconds.
+        hosts: consumer id -> host.
+        ownership: consumer id -> partitions.
     """
 
     generation: int = 0
@@ -28,9 +34,9 @@ class GroupRecord:
 
 
 class Store:
-    """``reads``, ``writes`` and ``notifications``: how often it was asked, told, and had to tell.
+    """The store; it counts its ``reads``, ``writes`` and ``notifications``.
 
-    A watch is taken as set again by whoever is told.
+    Watches are permanent: a notified broker is assumed to set its watch again.
     """
 
     def __init__(self, topics: Mapping[str, int] | None = None) -> None:
@@ -41,7 +47,7 @@ class Store:
         self._watches: dict[str, set[int]] = {}
 
     def groups(self) -> list[str]:
-        """Groups that have members."""
+        """Return the groups that have members."""
         return [group for group, record in self._groups.items() if record.hosts]
 
     def read(self, group: str) -> GroupRecord:
@@ -49,7 +55,7 @@ class Store:
         return self._groups.get(group, GroupRecord())
 
     def write(self, group: str, record: GroupRecord) -> None:
-        """Generation, members and ownership: one write."""
+        """Write generation, members and ownership of a group atomically."""
         self.writes += 1
         self._groups[group] = record
 
@@ -61,32 +67,32 @@ class Store:
         self._offsets.setdefault(group, {}).update(offsets)
 
     def partitions(self, topic: str) -> int:
-        """How many there are; 0 if the topic is not there yet."""
+        """Return the number of partitions of a topic; 0 if it does not exist."""
         return self._topics.get(topic, 0)
 
     def set_topic(self, topic: str, partitions: int) -> list[int]:
-        """The topic is created, or has more partitions. Gives the brokers that are notified."""
+        """Create a topic or set its number of partitions; return the brokers that are notified."""
         self._topics[topic] = partitions
-        told = sorted(self._watches.get(topic, ()))
-        self.notifications += len(told)
-        return told
+        notified = sorted(self._watches.get(topic, ()))
+        self.notifications += len(notified)
+        return notified
 
     @property
     def watchers(self) -> set[int]:
-        """Brokers that are told of a topic."""
+        """Brokers that watch a topic."""
         return {node for nodes in self._watches.values() for node in nodes}
 
     def watch(self, topic: str, node: int) -> None:
-        """``node`` is told when the topic appears or grows."""
+        """Notify broker ``node`` when the topic is created or grows."""
         self._watches.setdefault(topic, set()).add(node)
 
     def session_ends(self, node: int) -> None:
-        """A broker is gone, and its watches with it."""
+        """Remove the watches of a broker whose session has ended."""
         for nodes in self._watches.values():
             nodes.discard(node)
 
     def dump(self) -> dict[str, Any]:
-        """Everything that is stored, by topic and by group, as JSON can hold it."""
+        """Return the content of the store, by topic and by group, as a JSON object."""
         return {
             "topics": {
                 topic: {
@@ -113,23 +119,23 @@ class Store:
 
     @classmethod
     def load(cls, dumped: Mapping[str, Any]) -> Store:
-        """A store that has what ``dump`` told."""
-        store = cls({topic: told["partitions"] for topic, told in dumped["topics"].items()})
-        for group, told in dumped["groups"].items():
+        """Return a store with the content that ``dump`` returned."""
+        store = cls({topic: content["partitions"] for topic, content in dumped["topics"].items()})
+        for group, content in dumped["groups"].items():
             store._groups[group] = GroupRecord(
-                generation=told["generation"],
-                topics=tuple(told["topics"]),
-                strategy=told["config"]["strategy"],
-                session_timeout=told["config"]["session_timeout"],
-                hosts={member["id"]: member["host"] for member in told["members"]},
+                generation=content["generation"],
+                topics=tuple(content["topics"]),
+                strategy=content["config"]["strategy"],
+                session_timeout=content["config"]["session_timeout"],
+                hosts={member["id"]: member["host"] for member in content["members"]},
                 ownership={
                     consumer_id: tuple((topic, number) for topic, number in share)
-                    for consumer_id, share in told["ownership"].items()
+                    for consumer_id, share in content["ownership"].items()
                 },
             )
             store._offsets[group] = {
                 (topic, int(number)): offset
-                for topic, offsets in told["offsets"].items()
+                for topic, offsets in content["offsets"].items()
                 for number, offset in offsets.items()
             }
         return store

@@ -1,4 +1,4 @@
-"""How the coordinator shares partitions out. Names are known to the broker alone: a new one needs a new broker."""
+"""The assignment strategies of the coordinator; they are built into the broker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ STRATEGIES: Mapping[str, Assignor] = {one.name: one for one in (RangeAssignor(),
 def assign(
     strategy: str, members: Mapping[str, Sequence[str]], partitions: Mapping[str, int]
 ) -> dict[str, tuple[TopicPartition, ...]]:
-    """Shares by consumer id. ``members``: topics by consumer id; ``partitions``: how many, by topic, 0 for none."""
+    """Assign partitions by a strategy.
+
+    Args:
+        strategy: name of the strategy.
+        members: consumer id -> subscribed topics.
+        partitions: topic -> number of partitions, 0 if the topic does not exist.
+
+    Returns: consumer id -> partitions.
+    """
     found = STRATEGIES[strategy].assign(
         without_racks({topic: count for topic, count in partitions.items() if count}),
         {consumer_id: Subscription(list(topics)) for consumer_id, topics in members.items()},

@@ -1,4 +1,4 @@
-"""What happened in a cluster of the draft, moment by moment, and who owned what meanwhile."""
+"""The trace of a draft cluster: its events, and the intervals of partition ownership."""
 
 from __future__ import annotations
 
@@ -11,10 +11,16 @@ from mockbroker.lab.history.draft.messages import Error, TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """Something that a broker did, or that became of a broker or a consumer.
+    """An event: an action of a broker, or a state change of a broker or a consumer.
 
-    ``kind``: received, noticed, became, watched, wrote, kept, cut, answered, failed or recovered. ``what``: the name of
-    a message, a cause, or a state. ``consumer``: who said it, or hears it. ``node``: None for what a consumer became.
+    Attributes:
+        time: seconds.
+        kind: received, noticed, became, watched, wrote, kept, cut, answered, failed or recovered.
+        what: name of a message, a cause, or a state.
+        node: broker id, None for a state change of a consumer.
+        consumer: sender or receiver of the message.
+        error: error of the response.
+        generation: generation in the message.
     """
 
     time: float
@@ -36,7 +42,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A consumer takes a partition for its own, ``since`` until ``until``; inf: it still does."""
+    """An interval in which a consumer believes to own a partition; ``until`` is inf if it still does."""
 
     group: str
     partition: TopicPartition
@@ -49,7 +55,7 @@ class Span:
 
 
 def owners(spans: Iterable[Span], group: str, time: float) -> dict[TopicPartition, list[str]]:
-    """Who owns what at a time; what nobody owns is left out."""
+    """Return the owners of each partition at a time; partitions without an owner are omitted."""
     found: dict[TopicPartition, list[str]] = {}
     for span in spans:
         if span.group == group and span.covers(time):
@@ -58,7 +64,7 @@ def owners(spans: Iterable[Span], group: str, time: float) -> dict[TopicPartitio
 
 
 def overlaps(spans: Iterable[Span]) -> list[tuple[Span, Span]]:
-    """Pairs of spans in which two consumers of a group own one partition at the same time."""
+    """Return the pairs of spans in which two consumers of a group own a partition at the same time."""
     by_partition: dict[tuple[str, TopicPartition], list[Span]] = {}
     for span in sorted(spans, key=lambda span: span.since):
         by_partition.setdefault((span.group, span.partition), []).append(span)
@@ -72,7 +78,7 @@ def overlaps(spans: Iterable[Span]) -> list[tuple[Span, Span]]:
 
 
 def unowned(spans: Iterable[Span], group: str, partition: TopicPartition, begin: float, end: float) -> float:
-    """Seconds between ``begin`` and ``end`` in which nobody owned the partition."""
+    """Return the seconds between ``begin`` and ``end`` in which the partition had no owner."""
     held = sorted(
         (max(span.since, begin), min(span.until, end))
         for span in spans

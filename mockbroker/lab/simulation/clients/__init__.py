@@ -1,1 +1,1 @@
-"""Scripted clients without IO, which behave as real ones do: they believe what they are told, and come again."""
+"""Scripted clients, sans-IO, which follow Kafka's client protocols and retry as real clients do."""

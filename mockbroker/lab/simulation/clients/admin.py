@@ -1,4 +1,4 @@
-"""An administrator: one question each, to whichever broker can answer it."""
+"""An admin client: each operation is one request to the broker that can serve it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,17 @@ from mockbroker.lab.simulation.network import Wire
 
 
 class Admin(Client):
-    """Whatever is answered is believed by nobody: the checkers look at it."""
+    """An admin client, which ignores all responses: the invariants check them.
+
+    Attributes:
+        connections: broker id -> connection.
+    """
 
     def begin(self) -> None:
         self.connections: dict[int, Wire] = {}
 
     def find(self) -> None:
-        """It needs no coordinator of its own."""
+        """Do nothing: an admin client has no coordinator."""
 
     def to(self, node: int, api_key: int, version: int, request: object, then: Callable[..., None]) -> None:
         if node not in self.cluster().nodes:

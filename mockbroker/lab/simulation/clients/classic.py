@@ -17,22 +17,23 @@ from mockbroker.lab.simulation.clients.reader import NOT_HERE, NOT_YET, Reader
 
 JOIN_SLACK = 5.0  # seconds that a JoinGroup may take beyond the rebalance timeout, as in Kafka's client
 AWAY, JOINING, SYNCING, STABLE = "away", "joining", "syncing", "stable"
-LOST = (E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION)  # whatever it had, it has no more
+LOST = (E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION)  # errors after which it owns no partition
 
 
 class ClassicClient(Reader):
-    """``state``: where it is in a rebalance; ``beating``: a heartbeat is under way.
+    """A member of the classic protocol.
 
-    ``seen_in``: by generation, how many partitions its topics had when the member joined it; remembered over a restart,
-    for a static member that returns to its place and leads takes part in no rebalance, and topics may have grown
-    meanwhile. A generation that no coordinator wrote may be followed by the one before it, so all are kept until one is
-    settled.
-    ``gave_up_in``: the generation in which it gave something up, and has to join again; remembered likewise.
-    ``reported``: the partitions that the group's leader may believe it to own; remembered likewise, for the share of a
-    static member that returns was decided before.
-    A dynamic member forgets all three with its member id: the next group may have the same generations. A static one
-    may have its place again, if its removal was not written.
-    ``outdated``: the JoinGroup or SyncGroup that is under way no longer counts, and the member joins after its answer.
+    A static member keeps ``seen_in``, ``gave_up_in`` and ``reported`` over a restart, because it returns to its place
+    without a rebalance. A dynamic member resets them with its member id.
+
+    Attributes:
+        state: AWAY, JOINING, SYNCING or STABLE.
+        beating: a heartbeat is in flight.
+        outdated: the JoinGroup or SyncGroup in flight is obsolete; the member joins again after its response.
+        seen_in: generation -> topic -> partitions when the member joined that generation. All are kept until one is
+            stable, since a generation that was not written may be followed by the one before it.
+        gave_up_in: generation in which it revoked partitions and has to rejoin.
+        reported: partitions that the group's leader may believe it to own.
     """
 
     member_id = ""
@@ -46,9 +47,9 @@ class ClassicClient(Reader):
         self._forget_id()
         self.generation = -1
         self.asked_for = self.topics
-        self.reports: frozenset[plans.Place] = frozenset()  # what it owned when it asked to join
-        self.there: dict[str, int] = {}  # partitions when it asked to join
-        self.owned_since = -1  # the generation in which it got what it owns
+        self.reports: frozenset[plans.Place] = frozenset()  # partitions that it owned when it sent JoinGroup
+        self.there: dict[str, int] = {}  # numbers of partitions when it sent JoinGroup
+        self.owned_since = -1  # the generation of its assignment
         self.beating = False
         self.rejoin_due = False
         self.outdated = False
@@ -82,7 +83,7 @@ class ClassicClient(Reader):
 
     @property
     def rebalancing(self) -> bool:
-        """True while a JoinGroup or SyncGroup is under way; as in Kafka's client there is at most one."""
+        """Whether a JoinGroup or SyncGroup is in flight; as in Kafka's client there is at most one."""
         waiting = self.coordinator.waiting if self.coordinator is not None else ()
         return any(call.ticket.api_key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP) for call, _, _ in waiting)
 
@@ -96,7 +97,7 @@ class ClassicClient(Reader):
             return
         self.state = JOINING
         if not self.cooperates and self.owned:
-            self.own(frozenset())  # eager: everything is given up before
+            self.own(frozenset())  # eager: all partitions are revoked before JoinGroup
         since = self.owned_since if self.cooperates else -1
         said = plans.Said(self.topics, self.owned, since)
         self.there = {topic: self.partitions(topic) for topic in self.topics}
@@ -115,7 +116,7 @@ class ClassicClient(Reader):
         self.ask(ApiKey.JOIN_GROUP, self.script.version, request, self._joined, self.script.rebalance + JOIN_SLACK)
 
     def join_later(self) -> None:
-        """After what the application takes to notice."""
+        """Join after a random backoff, unless a rejoin is pending already."""
         if not self.rejoin_due:
             self.rejoin_due = True
             self.later(BACKOFF * self.dice.random(), self._join_if_due)
@@ -135,7 +136,7 @@ class ClassicClient(Reader):
         match answer.error_code:
             case E.NONE:
                 if self.member_id:
-                    self.reported = self.reports  # the leader sees this, and not what an earlier life reported
+                    self.reported = self.reports  # replaces what an earlier process reported
                 if self.generation == answer.generation_id and answer.leader != answer.member_id:
                     self.seen_in = {**self.seen_in, self.generation: self.there}  # it is the leader's to rebalance
                 self.member_id, self.generation = answer.member_id, answer.generation_id
@@ -200,9 +201,9 @@ class ClassicClient(Reader):
         self.owned_since = self.generation
         self.own(share)
         if gives_up or self.asked_for != self.topics:
-            self.join_later()  # so that others get what was given up; or it subscribed to others meanwhile
+            self.join_later()  # to let others get the revoked partitions, or because its subscription changed
 
-    # --- staying ---
+    # --- heartbeats ---
 
     def _beat(self) -> None:
         self.later(self.script.heartbeat, self._beat)
@@ -217,7 +218,7 @@ class ClassicClient(Reader):
         )
         self.ask(ApiKey.HEARTBEAT, 4, request, self._beaten)
         if self.seen != {topic: self.partitions(topic) for topic in self.seen}:
-            self.join_later()  # topics have grown; a member that does not lead is answered that nothing has changed
+            self.join_later()  # topics have grown
 
     def _beaten(self, answer: HeartbeatResponse) -> None:
         self.beating = False
@@ -225,7 +226,7 @@ class ClassicClient(Reader):
             self.refused(answer.error_code)
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
-        """Read other topics from now on."""
+        """Change the subscription."""
         self.topics = topics
         if self.state == STABLE:
             self.join_later()
@@ -256,7 +257,7 @@ class ClassicClient(Reader):
             self.seen_in, self.gave_up_in, self.reported = {}, -1, frozenset()
 
     def leave(self) -> None:
-        """A static member goes without a word, as Kafka's does."""
+        """Leave the group; a static member stops without LeaveGroup, as Kafka's client does."""
         self.say("leaves")
         if self.coordinator is not None and self.member_id and self.script.instance is None:
             line = LeaveGroupRequest.Member(member_id=self.member_id, reason="closing")

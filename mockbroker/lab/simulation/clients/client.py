@@ -1,4 +1,4 @@
-"""What all scripted clients share: a process that lives and dies, two connections, requests that take too long."""
+"""The base class of the scripted clients: process lifecycle, connections, coordinator lookup, request timeouts."""
 
 from __future__ import annotations
 
@@ -21,9 +21,20 @@ GROUP, TRANSACTION = 0, 1
 
 
 class Client:
-    """One process. ``up``: it runs; ``life``: counts its starts, so that timers of an earlier life mean nothing.
+    """A scripted client process.
 
-    ``stands``: until when it does nothing, as in a long collection of garbage; ``fatal``: why it ended by itself.
+    Attributes:
+        script: its part of the script.
+        name: name in the trace.
+        topics: subscribed topics.
+        up: the process runs.
+        life: number of starts; timers of an earlier start are ignored.
+        stands: time until which it is paused, as in a garbage collection.
+        slow: additional seconds of each message.
+        fatal: the error after which it ended, "" for none.
+        link: its network link.
+        bootstrap: connection to any broker.
+        coordinator: connection to its coordinator.
     """
 
     def __init__(
@@ -49,7 +60,7 @@ class Client:
         self.slow = 0.0
         self.fatal = ""
         self.link = Link()
-        self._finds = False  # it will look for the coordinator again in a moment
+        self._finds = False  # another coordinator lookup is scheduled
         self._unread: deque[tuple[Wire, Any, Any]] = deque()
         self.bootstrap: Wire | None = None
         self.coordinator: Wire | None = None
@@ -57,7 +68,7 @@ class Client:
     # --- the process ---
 
     def start(self) -> None:
-        """Begin, knowing nothing."""
+        """Start the process without any state, unless it runs."""
         if self.up:
             return
         self.up, self.fatal = True, ""
@@ -68,7 +79,7 @@ class Client:
         self.find()
 
     def crash(self) -> None:
-        """Gone without a word; whoever looks after the host closes the connections."""
+        """Crash the process; its host closes the connections."""
         if self.up:
             self.say("crashes")
             self.stop()
@@ -82,7 +93,7 @@ class Client:
         self.bootstrap = self.coordinator = None
 
     def end(self, why: str) -> None:
-        """The client gives up, as on an error that it cannot get over."""
+        """End the process because of a fatal error."""
         self.say(f"ends: {why}")
         self.fatal = why
         self.stop()
@@ -91,7 +102,7 @@ class Client:
         self.trace.add(self.queue.now, f"{self.name} {what}")
 
     def later(self, seconds: float, what: Callable[..., None], *with_: Any) -> None:
-        """In this life, and not while it stands still."""
+        """Call ``what(*with_)`` after ``seconds``, if the process has not restarted; not before a pause has ended."""
         self.queue.after(seconds, self._now, self.life, what, with_)
 
     def _now(self, life: int, what: Callable[..., None], with_: tuple[Any, ...]) -> None:
@@ -102,27 +113,27 @@ class Client:
         else:
             what(*with_)
 
-    # --- what kinds of clients do in their own way ---
+    # --- overridden by the kinds of clients ---
 
     def begin(self) -> None:
-        """A new life: forget everything."""
+        """Reset the state at the start of the process."""
 
     def ready(self) -> None:
-        """The coordinator is known; go on where it stopped."""
+        """Continue, because the coordinator is known."""
 
     def leave(self) -> None:
-        """Go in good order."""
+        """Stop cleanly."""
         self.stop()
 
     @property
     def key(self) -> tuple[str, int]:
-        """Whose coordinator is wanted: name and kind."""
+        """The coordinator key of FindCoordinator: name and key type."""
         return self.script.group, GROUP
 
     # --- finding the coordinator ---
 
     def find(self) -> None:
-        """Ask any broker who coordinates."""
+        """Look up the coordinator through any broker."""
         self.drop_coordinator()
         if self.bootstrap is None:
             nodes = sorted(self._cluster().nodes)
@@ -179,7 +190,7 @@ class Client:
         self.later(timeout or REQUEST_TIMEOUT, self._late, to, to.correlation)
 
     def _late(self, to: Wire, correlation: int) -> None:
-        """A request that is not answered takes its connection with it."""
+        """Close the connection if a request on it has timed out."""
         if to.open and to.waiting and to.waiting[0][0].ticket.correlation_id <= correlation:
             self.say("waits no longer for an answer")
             self.network.close(to)
@@ -189,7 +200,7 @@ class Client:
         return self.script.delay * (0.5 + self.dice.random()) + self.slow
 
     def receive(self, connection: Wire, call: Any, response: Any) -> None:
-        """An answer has arrived."""
+        """Handle a response, or keep it while the process is paused."""
         if self.queue.now < self.stands or self._unread:
             self._unread.append((connection, call, response))
             self.later(0.0, self._read)
@@ -197,7 +208,7 @@ class Client:
             self._take(connection, call, response)
 
     def _read(self) -> None:
-        """What came while the process stood still, in its order."""
+        """Handle the responses that arrived during a pause, in order."""
         while self._unread:
             connection, call, response = self._unread.popleft()
             if self.up and connection.open:
@@ -209,7 +220,7 @@ class Client:
         then(response)
 
     def disconnected(self, connection: Wire) -> None:
-        """A connection is gone, and with it the answers to whatever was asked."""
+        """Handle a closed connection; its pending responses are lost."""
         if connection is self.bootstrap:
             self.bootstrap = None
             if self.up and self.coordinator is None:
@@ -219,12 +230,12 @@ class Client:
             if self.up:
                 self.find_later()
 
-    # --- what metadata would say ---
+    # --- metadata ---
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has; 0 if it is not there."""
-        found = self._cluster().topics.get(topic)
-        return len(found.partitions) if found else 0
+        """Return the number of partitions of a topic; 0 if it does not exist."""
+        metadata = self._cluster().topics.get(topic)
+        return len(metadata.partitions) if metadata else 0
 
     def cluster(self) -> Cluster:
         return self._cluster()

@@ -1,4 +1,4 @@
-"""A simple consumer: it is no member of its group, reads what it likes and commits."""
+"""A consumer that commits offsets without being a member of its group, as with manual assignment."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from mockbroker.lab.simulation.clients.reader import Reader
 
 
 class Committer(Reader):
+    """A consumer with manual assignment: it reads all partitions of its topics and commits."""
+
     def ready(self) -> None:
         everything = [(topic, index) for topic in self.topics for index in range(self.partitions(topic))]
         self.own(frozenset(everything))

@@ -19,7 +19,18 @@ Request = ConsumerGroupHeartbeatRequest
 
 
 class ConsumerClient(Reader):
-    """``held``: what it reads now, by topic id; ``target``: what it was told last; ``said``: what it said last."""
+    """A member of the consumer protocol.
+
+    Attributes:
+        member_id: member id.
+        epoch: member epoch.
+        held: partitions that it reads, by topic id.
+        target: partitions of its last assignment.
+        said: partitions that it reported last, None for none.
+        full: the next heartbeat has all fields.
+        beating: a heartbeat is in flight.
+        interval: heartbeat interval, seconds.
+    """
 
     commit_version = 9
 
@@ -30,7 +41,7 @@ class ConsumerClient(Reader):
         self.held: Share = frozenset()
         self.target: Share = frozenset()
         self.said: Share | None = None
-        self.full = True  # the next heartbeat says everything
+        self.full = True
         self.beating = False
         self.interval = self.script.heartbeat
         self.later(self.script.heartbeat, self._beat)
@@ -84,7 +95,7 @@ class ConsumerClient(Reader):
             self.later(BACKOFF * self.dice.random(), self._reconcile)
 
     def _reconcile(self) -> None:
-        """Give up what is no more in the target, and say so; take what is new."""
+        """Revoke and add partitions so that it reads its assignment, and report that; wait for the next poll first."""
         if not self.polling:
             self.queue.at(self.polls_at, self._now, self.life, self._reconcile, ())
             return
@@ -99,14 +110,14 @@ class ConsumerClient(Reader):
         self.own(frozenset(places))
 
     def _lose(self) -> None:
-        """Everything is given up, and the member joins anew."""
+        """Drop all partitions and join again from scratch."""
         self.epoch = JOINING
         self.target = frozenset()
         self.said = None
         self._hold(frozenset())
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
-        """Read other topics from now on."""
+        """Change the subscription."""
         self.topics = topics
         self.full = True
 

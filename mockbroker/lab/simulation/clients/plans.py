@@ -1,6 +1,6 @@
-"""Who gets what, as a classic leader decides: pure functions over what members said.
+"""Assignments by the leader of a classic group. Pure.
 
-Not Kafka's own assignors: the broker never looks at what a leader decides, so any that is fair will do.
+These are not Kafka's assignors: the broker never inspects an assignment, so any fair one serves.
 """
 
 from __future__ import annotations
@@ -16,7 +16,13 @@ Place = tuple[str, int]  # topic name and partition
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a member said when it joined. ``generation``: in which it got what it owns."""
+    """The subscription of a member.
+
+    Attributes:
+        topics: subscribed topics.
+        owned: partitions that it owns.
+        generation: generation in which it was assigned them.
+    """
 
     topics: tuple[str, ...]
     owned: frozenset[Place] = frozenset()
@@ -54,7 +60,7 @@ def decoded_share(assignment: bytes) -> frozenset[Place]:
 
 
 def by_topic(share: frozenset[Place]) -> dict[str, list[int]]:
-    """Topics and partitions in order."""
+    """Return topic -> partitions, both sorted."""
     found: dict[str, list[int]] = {}
     for topic, index in sorted(share):
         found.setdefault(topic, []).append(index)
@@ -62,12 +68,12 @@ def by_topic(share: frozenset[Place]) -> dict[str, list[int]]:
 
 
 def round_robin(members: Mapping[str, Said], partitions: Mapping[str, int]) -> dict[str, frozenset[Place]]:
-    """In turn, each partition to the next member that reads its topic."""
+    """Assign each partition to the subscribed member with the fewest partitions."""
     return _filled(members, partitions, {name: set() for name in sorted(members)})
 
 
 def cooperative(members: Mapping[str, Said], partitions: Mapping[str, int]) -> dict[str, frozenset[Place]]:
-    """Everybody keeps what it has up to its fair part; what moves is nobody's until its owner has given it up."""
+    """Assign cooperatively: members keep partitions up to a fair share; moving ones stay unassigned until revoked."""
     owners: dict[Place, tuple[int, str]] = {}
     for name, said in sorted(members.items()):
         for place in sorted(said.owned):

@@ -1,4 +1,4 @@
-"""What members of groups share: positions in partitions, commits of them, and where to begin."""
+"""The base class of clients that read partitions: positions, commits, and fetches of committed offsets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,14 @@ NOT_YET = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 class Reader(Client):
-    """``positions``: of what is owned, once it is known where to begin; ``wants``: a fetch of offsets is under way."""
+    """A client that reads partitions and commits offsets.
+
+    Attributes:
+        positions: partition -> next offset, once the committed offset is known.
+        owned: partitions that it reads.
+        wants: an OffsetFetch is in flight.
+        polls_at: time of the next poll while it has stopped polling.
+    """
 
     commit_version = 8
 
@@ -26,12 +33,12 @@ class Reader(Client):
         self.positions: dict[Place, int] = {}
         self.owned: frozenset[Place] = frozenset()
         self.wants = False
-        self.polls_at = 0.0  # when it polls again, after it stopped
+        self.polls_at = 0.0
         self.later(self.script.commit * (0.5 + self.dice.random()), self._poll)
 
     @property
     def identity(self) -> tuple[str, int]:
-        """Member id and generation, or epoch, to commit with."""
+        """Member id, and generation or member epoch, for commits."""
         raise NotImplementedError
 
     @property
@@ -39,7 +46,7 @@ class Reader(Client):
         return self.queue.now >= self.polls_at
 
     def own(self, share: frozenset[Place]) -> None:
-        """From now on these partitions are read; what is new begins where it was committed."""
+        """Read exactly these partitions from now on; new ones start at their committed offsets."""
         self.owned = share
         self.positions = {place: at for place, at in self.positions.items() if place in share}
         self.fetch_positions()
@@ -59,7 +66,7 @@ class Reader(Client):
         self.wants = False
         (found,) = answer.groups
         if found.error_code:
-            self.not_told(found.error_code)
+            self.offsets_refused(found.error_code)
             return
         for topic in found.topics:
             for partition in topic.partitions:
@@ -73,7 +80,7 @@ class Reader(Client):
         self.later(self.script.commit * (0.8 + 0.4 * self.dice.random()), self._poll)
 
     def polled(self) -> None:
-        """Read on, and commit how far."""
+        """Advance the positions by some records and commit them."""
         self.fetch_positions()
         if self.positions and self.may_commit:
             for place in self.positions:
@@ -104,18 +111,18 @@ class Reader(Client):
         for topic in answer.topics:
             for partition in topic.partitions:
                 if partition.error_code:
-                    self.not_told(partition.error_code)
+                    self.offsets_refused(partition.error_code)
                     return
 
-    def not_told(self, error: int) -> None:
-        """A commit or a fetch of offsets was refused."""
+    def offsets_refused(self, error: int) -> None:
+        """Handle the error of an OffsetCommit or OffsetFetch."""
         if error == NOT_YET:
             self.later(BACKOFF, self.fetch_positions)
         else:
             self.refused(error)
 
     def refused(self, error: int) -> None:
-        """Whatever was asked was refused."""
+        """Handle the error of any request."""
         if error in NOT_HERE:
             self.find_later()
 

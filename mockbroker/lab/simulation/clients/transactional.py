@@ -17,16 +17,22 @@ from mockbroker.lab.simulation.clients.reader import NOT_HERE
 from mockbroker.lab.simulation.network import Wire
 
 TIMEOUT_MS = 10_000
-ABORTED = 0.3  # of all transactions
-MOST_OFFSET = 1_000_000  # that only a zombie asks for
-ZOMBIES = 0.3  # of all producers that are fenced do not know it yet, and ask once more
+ABORTED = 0.3  # probability that a transaction is aborted
+MOST_OFFSET = 1_000_000  # committed only by zombies
+ZOMBIES = 0.3  # probability that a fenced producer sends another request
 
 
 class Transactional(Client):
-    """``coordinator`` is that of its transactional id; ``keeper`` that of the group, which gets the offsets.
+    """A transactional producer. Requests in order: InitProducerId, AddOffsetsToTxn, TxnOffsetCommit, EndTxn.
 
-    Its requests go one after another: id, group into the transaction, offsets, end. Whatever fails begins anew with a
-    new epoch. ``former``: the producer that had the id before, in this life or an earlier one; it may not have noticed.
+    After an error it starts again with InitProducerId.
+
+    Attributes:
+        producer: producer id and epoch, None before InitProducerId.
+        keeper: connection to the group coordinator; ``coordinator`` is the transaction coordinator.
+        busy: a transaction is open.
+        offset: last committed offset.
+        former: producer id and epoch before the last InitProducerId, of the zombie.
     """
 
     former: tuple[int, int] | None = None
@@ -46,7 +52,7 @@ class Transactional(Client):
         self._anew()
 
     def _anew(self) -> None:
-        """Take the id once more: whatever was open is aborted."""
+        """Send InitProducerId, which aborts an open transaction."""
         self.producer, self.busy = None, False
         request = InitProducerIdRequest(transactional_id=self.key[0], transaction_timeout_ms=TIMEOUT_MS)
         self.ask(ApiKey.INIT_PRODUCER_ID, 4, request, self._begun)
@@ -61,7 +67,7 @@ class Transactional(Client):
             self.later(self.script.commit * self.dice.random(), self._haunt, *former)
 
     def _haunt(self, producer_id: int, epoch: int) -> None:
-        """The former producer asks as if it had the id; it must be refused, and its answers are not read."""
+        """Send requests of the fenced producer, which must be refused; their responses are ignored."""
         identity: dict[str, Any] = {
             "transactional_id": self.key[0],
             "producer_id": producer_id,

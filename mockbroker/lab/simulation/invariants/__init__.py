@@ -1,4 +1,4 @@
-"""The invariants of groups, an object each, outside of what they check."""
+"""The invariants I1 to I19, each checked by one watcher that is independent of the broker's code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mockbroker.lab.simulation.watching import Watcher
 
 
 def watchers(longest_wait: float) -> list[Watcher]:
-    """New checkers for one run. ``longest_wait``: seconds that a JoinGroup may wait for its answer."""
+    """Return new watchers for one run. ``longest_wait``: longest time of a request without a response, seconds."""
     model = Model()
     return [
         OneOwner(),

@@ -1,4 +1,4 @@
-"""I7 and I8: every request is answered once, in its turn and in time."""
+"""I7 and I8: every request is answered once, in order and in time."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from mockbroker.lab.simulation.watching import Broken, Watcher
 
 
 class Answered(Watcher):
-    """A request whose connection is gone needs no answer. Nor does the SyncGroup of a member that was taken out:
-    Kafka forgets it."""
+    """The checker of I7 and I8.
+
+    No response is expected for a request whose connection was closed, nor for the SyncGroup of a removed member, which
+    Kafka drops.
+    """
 
     name = "I7"
 
@@ -30,10 +33,12 @@ class Answered(Watcher):
         ticket = call.ticket
         self._asked.pop(ticket, None)
         if ticket.correlation_id <= self._last.get(ticket.connection, 0):
-            raise Broken("I8", f"{ticket} is answered after {self._last[ticket.connection]} of its connection")
+            raise Broken(
+                "I8", f"{ticket} was answered after request {self._last[ticket.connection]} of the same connection"
+            )
         self._last[ticket.connection] = ticket.correlation_id
         if not isinstance(response, APIS[ticket.api_key].response):
-            raise Broken("I8", f"{ticket} is answered with a {type(response).__name__}")
+            raise Broken("I8", f"{ticket} was answered with the wrong type of response, {type(response).__name__}")
 
     def closed(self, broker: Broker, call: Call[Any], now: float) -> None:
         self._asked.pop(call.ticket, None)
@@ -48,13 +53,13 @@ class Answered(Watcher):
     def inspect(self, broker: Broker, now: float) -> None:
         for ticket, (call, since) in self._asked.items():
             if now - since > self._longest and not self._forgotten(broker, call):
-                raise self.broken(f"{APIS[ticket.api_key].name} {ticket} has waited {now - since:.3f} s for its answer")
+                raise self.broken(f"{APIS[ticket.api_key].name} {ticket} has had no response for {now - since:.3f} s")
 
             if ticket.api_key == ApiKey.JOIN_GROUP and not self._is_parked(broker, call):
-                raise self.broken(f"JoinGroup {ticket} waits for its answer, and its group knows nothing of it")
+                raise self.broken(f"JoinGroup {ticket} has no response, but is not pending in its group")
 
     def _is_parked(self, broker: Broker, call: Call[Any]) -> bool:
-        """True as well if the same member has asked again since: Kafka forgets the older request."""
+        """Return whether a JoinGroup is pending in its group, or was replaced by a newer one of the same member."""
         group = broker.groups.typed(call.request.group_id, ClassicGroup)
         if group is None:
             return False

@@ -15,7 +15,7 @@ from mockbroker.lab.simulation.watching import Offsets, Watcher, is_away
 
 
 class CommitsKept(Watcher):
-    """Whoever asks for offsets gets what was committed last. The reference is kept here."""
+    """The checker of I4: OffsetFetch returns the last committed offsets, by comparison with the model."""
 
     name = "I4"
 
@@ -26,7 +26,7 @@ class CommitsKept(Watcher):
         ] = {}  # as it was, and what was unstable
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """An OffsetFetch that takes several slices is answered with the offsets that were there before the first."""
+        """Keep the offsets before an OffsetFetch, which also one in several slices must return."""
         if call.ticket.api_key == ApiKey.OFFSET_FETCH:
             names = [group.group_id for group in call.request.groups]
             self._asked[call.ticket] = {name: (self.model.of(name), self.model.unstable(name)) for name in names}
@@ -57,13 +57,13 @@ class CommitsKept(Watcher):
                 wanted = expected.get(place, -1)
                 if partition.error_code or partition.committed_offset != wanted:
                     got = partition.error_code or partition.committed_offset
-                    raise self.broken(f"{place} of {group.group_id} is {wanted}, and {got} was told")
+                    raise self.broken(f"OffsetFetch of {place} in {group.group_id} returned {got}, expected {wanted}")
 
     def acknowledged(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         self.model.acknowledged(call)
 
     def back(self, broker: Broker, now: float) -> None:
-        """What is left is what was acknowledged, or something that was asked for since."""
+        """Check that each offset after a crash is the acknowledged one, or a later unacknowledged one."""
         held: dict[int, dict[Key, int]] = {}
         there: dict[Key, int] = {}
         for group_id, group in broker.groups.items():
@@ -75,7 +75,7 @@ class CommitsKept(Watcher):
         for key in dict.fromkeys([*self.model.history, *there]):
             may = self.model.may_be(key)
             if there.get(key) not in may:
-                raise self.broken(f"{key} is {there.get(key)} after a crash, and was acknowledged as {may[0]}")
+                raise self.broken(f"{key} is {there.get(key)} after a crash, but {may[0]} was acknowledged")
             self.model.adopt(*key, there.get(key))
         if wrong := self.model.adopt_held(held):
             raise self.broken(wrong)

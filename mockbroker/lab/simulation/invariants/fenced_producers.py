@@ -1,4 +1,4 @@
-"""I19: after InitProducerId only the newest epoch of a transactional id may do anything."""
+"""I19: after InitProducerId only the newest epoch of a transactional id is accepted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ Producer = tuple[int, int]  # id and epoch
 
 
 class FencedProducers(Watcher):
-    """By transactional id, the producer of the last InitProducerId; a crash may undo one that was not acknowledged.
+    """The checker of I19: it keeps the producer of the last InitProducerId of each transactional id.
+
+    A crash may undo an InitProducerId that was not acknowledged.
 
     Source: Kafka's TransactionCoordinator.
     """
@@ -46,4 +48,6 @@ class FencedProducers(Watcher):
         producer = request.producer_id, request.producer_epoch
         newest = self._newest.get(request.transactional_id, producer)
         if producer < newest:
-            raise self.broken(f"{request.transactional_id} is {newest}, and a request of {producer} was accepted")
+            raise self.broken(
+                f"{request.transactional_id}: a request of {producer} was accepted, but the producer is {newest}"
+            )

@@ -1,4 +1,4 @@
-"""I2: generations and epochs never fall, and grow by one with each rebalance."""
+"""I2: generations and epochs never decrease, and increase by one with each rebalance."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from mockbroker.lab.simulation.watching import Origins, Watcher
 
 
 class Generations(Watcher):
-    """``_reached``: by group. A group that was deleted begins anew; members of the consumer protocol begin at their
-    group's epoch, and may only grow from there.
+    """The checker of I2.
 
-    A generation whose coordinator was lost before the leader's SyncGroup is not written: the next coordinator is in the
-    generation before, and its number is given again. Kafka does the same (fixtures/failover,
-    an_unwritten_generation_is_forgotten). So answers of JoinGroup rise with each coordinator, not from one to the next,
-    and one that waited for the disk while its coordinator lost the group is compared with no other.
+    A deleted group starts from scratch. Epochs of members of the consumer protocol start at the group epoch.
+
+    A generation whose coordinator was lost before the leader's SyncGroup is not written, and its number is used again
+    by the next coordinator, as in Kafka (fixtures/failover, an_unwritten_generation_is_forgotten). The generations in
+    JoinGroup responses are therefore compared only among responses of the same coordinator.
     """
 
     name = "I2"
 
     def __init__(self) -> None:
         self._reached: dict[str, int] = {}
-        self._told: dict[str, int] = {}
+        self._returned: dict[str, int] = {}
         self._settled: dict[str, int] = {}  # acknowledged in a SyncGroup, or in a heartbeat of the consumer protocol
         self._origins = Origins()
         self._members: dict[tuple[str, str], int] = {}
@@ -40,10 +40,10 @@ class Generations(Watcher):
                 self._loaded(group, event.generation)
             case EventKind.UNLOAD:
                 self._reached.pop(group, None)
-                self._told.pop(group, None)
+                self._returned.pop(group, None)
             case EventKind.DELETE:
                 self._reached.pop(group, None)
-                self._told.pop(group, None)
+                self._returned.pop(group, None)
                 self._settled.pop(group, None)
                 for key in [key for key in self._members if key[0] == group]:
                     del self._members[key]
@@ -53,27 +53,27 @@ class Generations(Watcher):
                 self._grows(event)
 
     def _loaded(self, group: str, generation: int) -> None:
-        """A new coordinator knows of no rebalance that was not over; what was settled it knows."""
+        """Check that a new coordinator has loaded at least the last settled generation."""
         if generation < self._settled.get(group, generation):
-            raise self.broken(f"{group} was settled in {self._settled[group]}, and is {generation} for its coordinator")
+            raise self.broken(f"{group} was loaded in generation {generation}, but {self._settled[group]} was settled")
         self._reached[group] = generation
-        self._told.pop(group, None)
+        self._returned.pop(group, None)
 
     def gone(self, broker: Broker, now: float) -> None:
-        """Groups whose first records were lost are not there; then they begin anew."""
+        """Forget the unsettled generations, which a crash may undo."""
         self._reached.clear()
-        self._told.clear()
+        self._returned.clear()
         self._origins.gone()
 
     def back(self, broker: Broker, now: float) -> None:
         for group, settled in self._settled.items():
             if group not in broker.groups:
-                raise self.broken(f"{group} was settled in {settled}, and is not there after a crash")
+                raise self.broken(f"{group} is missing after a crash, but generation {settled} was settled")
 
     def _grows(self, event: Event) -> None:
         reached = self._reached.get(event.group)
         if reached is not None and event.generation != reached + 1:
-            raise self.broken(f"{event.event} of {event.group}: {event.generation} follows {reached}")
+            raise self.broken(f"{event.event} of {event.group}: generation {event.generation} follows {reached}")
         self._reached[event.group] = event.generation
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
@@ -100,21 +100,23 @@ class Generations(Watcher):
                 return
             before = self._members.get((group, member), 0)
             if response.member_epoch < before and call.request.member_epoch:
-                raise self.broken(f"{member} of {group} was at epoch {before} and is told {response.member_epoch}")
+                raise self.broken(f"{member} of {group} was at epoch {before} and got epoch {response.member_epoch}")
             self._members[group, member] = response.member_epoch
             self._settled[group] = max(response.member_epoch, self._settled.get(group, 0))
             if response.member_epoch > self._reached.get(group, response.member_epoch):
-                raise self.broken(f"{member} of {group} is told epoch {response.member_epoch}, which is not there yet")
+                raise self.broken(f"{member} of {group} got epoch {response.member_epoch}, above the group epoch")
 
-    def _rises(self, group: str, told: int) -> None:
-        if told < self._told.get(group, told):
-            raise self.broken(f"{group} told generation {self._told[group]} and then {told}")
-        self._told[group] = told
+    def _rises(self, group: str, returned: int) -> None:
+        if returned < self._returned.get(group, returned):
+            raise self.broken(f"{group} returned generation {self._returned[group]}, and later {returned}")
+        self._returned[group] = returned
 
     def inspect(self, broker: Broker, now: float) -> None:
         for group_id, group in broker.groups.items():
             at = group.generation
             if at != self._reached.get(group_id, at):
-                raise self.broken(f"{group_id} is at {at}, and its last rebalance was {self._reached[group_id]}")
+                raise self.broken(
+                    f"{group_id} is in generation {at}, but its last rebalance began {self._reached[group_id]}"
+                )
             if at < self._settled.get(group_id, at):
-                raise self.broken(f"{group_id} is at {at}, and was settled in {self._settled[group_id]}")
+                raise self.broken(f"{group_id} is in generation {at}, but {self._settled[group_id]} was settled")

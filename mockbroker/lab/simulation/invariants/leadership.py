@@ -12,25 +12,22 @@ from mockbroker.broker.journal import Event
 from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.lab.simulation.watching import Watcher
 
-# Afterwards the group has no leader that the next one could inherit from.
+# After these events the group has no leader to keep.
 GONE = (EventKind.UNLOAD, EventKind.DELETE, EventKind.UPGRADE, EventKind.DOWNGRADE)
 
 
 class Leadership(Watcher):
-    """Members by their instance, if they have one: a static member keeps its leadership over a restart, in every state.
+    """The checker of I17. Static members are identified by instance id: they keep the leadership over a restart.
 
-    ``_leaders``: the leader of the newest generation, by group. ``_joining``: JoinGroups without an answer, with group
-    and member; when a generation begins they are those that it is made of. None outlives it: one that the same member
-    replaced by a newer one, as on another connection, is never answered.
     Source: Kafka's ClassicGroup (maybeElectNewJoinedLeader, replaceStaticMember).
     """
 
     name = "I17"
 
     def __init__(self) -> None:
-        self._leaders: dict[str, str] = {}
-        self._joining: dict[Ticket, tuple[str, str]] = {}
-        self._instances: dict[tuple[str, str], str] = {}  # by group and member id
+        self._leaders: dict[str, str] = {}  # group -> leader of the newest generation
+        self._joining: dict[Ticket, tuple[str, str]] = {}  # pending JoinGroup -> group and member
+        self._instances: dict[tuple[str, str], str] = {}  # group and member id -> instance id
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
         if call.ticket.api_key == ApiKey.JOIN_GROUP:
@@ -62,7 +59,9 @@ class Leadership(Watcher):
     def _begins(self, event: Event) -> None:
         before, leader = self._leaders.get(event.group), self._name(event.group, event.leader)
         if before not in (None, leader) and (event.group, before) in self._joining.values():
-            raise self.broken(f"{before} led {event.group} and has joined, and {leader} leads {event.generation}")
+            raise self.broken(
+                f"{leader} leads generation {event.generation} of {event.group}, but the leader {before} has joined"
+            )
         self._leaders[event.group] = leader
         self._forget_joins(event.group)
 

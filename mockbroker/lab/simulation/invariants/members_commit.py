@@ -1,4 +1,4 @@
-"""I6: only members commit, in their generation, at their coordinator; to a group without members anybody may."""
+"""I6: only members commit, in their generation, at their coordinator; any client may commit to an empty group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mockbroker.lab.simulation.watching import Watcher, is_away
 
 
 class MembersCommit(Watcher):
-    """Two sources: what the group was before the request, and which ids were fenced or have left, as clients know.
+    """The checker of I6, from the group's state before each request and the member ids that were fenced or left.
 
     A transaction that names no member may commit to any group (Kafka's rule for producers without group metadata).
     """
@@ -23,8 +23,8 @@ class MembersCommit(Watcher):
     name = "I6"
 
     def __init__(self) -> None:
-        self._may: dict[Ticket, list[str]] = {}  # why not, "" if it may, for each slice
-        self._holders: dict[tuple[str, str], str] = {}  # of instance ids, by group
+        self._may: dict[Ticket, list[str]] = {}  # for each slice: why it must be refused, "" if it must not
+        self._holders: dict[tuple[str, str], str] = {}  # group and instance id -> member id
         self._fenced: dict[tuple[str, str], None] = {}
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
@@ -64,15 +64,15 @@ class MembersCommit(Watcher):
         self._may.clear()
 
     def _committed(self, broker: Broker, call: Call[Any], response: Any) -> None:
-        """Each slice of a commit is accepted or refused by what the group was before it."""
+        """Check that each slice of a commit was accepted or refused by the group's state before it."""
         errors = [partition.error_code for topic in response.topics for partition in topic.partitions]
         who = f"a commit to {call.request.group_id} by {call.request.member_id!r}"
         for number, why in enumerate(self._may.pop(call.ticket, [])):
             part = errors[number * broker.in_a_slice :][: broker.in_a_slice]
             if why and ErrorCode.NONE in part:
-                raise self.broken(f"{who} was accepted: {why}")
+                raise self.broken(f"{who} was accepted, although {why}")
             if not why and {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID} & {*part}:
-                raise self.broken(f"{who} was refused")
+                raise self.broken(f"{who}, a current member, was refused")
 
     def _joined(self, call: Call[Any], response: Any) -> None:
         request = call.request
@@ -88,14 +88,14 @@ class MembersCommit(Watcher):
         group = broker.groups.get(request.group_id)
         generation, member_id = request.generation_id_or_member_epoch, request.member_id
         if group is None:
-            return "" if generation < 0 else "there is no such group"
+            return "" if generation < 0 else "the group does not exist"
         if group.empty and generation < 0:
             return ""
         if (request.group_id, member_id) in self._fenced:
-            return "it was fenced, or has left"
+            return "the member was fenced or has left"
         member = group.members.get(member_id)
         if member is None:
-            return "it is no member"
+            return "it is not a member"
         consumers = broker.groups.typed(request.group_id, ConsumerGroup)
         at = group.generation if consumers is None else consumers.members[member_id].epoch
-        return "" if generation == at else f"it is of {generation}, and the group of {at}"
+        return "" if generation == at else f"its generation or epoch is {generation}, not {at}"

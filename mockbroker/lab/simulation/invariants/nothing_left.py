@@ -1,4 +1,4 @@
-"""I13: what is kept is bounded by what clients made, and goes with them."""
+"""I13: the broker's state is bounded by its clients, and is removed with them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.lab.simulation.watching import Watcher
 
-OF_A_GROUP = 3  # deadlines that a group has beside those of its members
+OF_A_GROUP = 3  # deadlines of a group besides those of its members
 
 
 class NothingLeft(Watcher):
+    """The checker of I13."""
+
     name = "I13"
 
     def inspect(self, broker: Broker, now: float) -> None:
@@ -23,18 +25,21 @@ class NothingLeft(Watcher):
         most = len(broker.groups) + len(broker.transactions) + len(broker.fetches.calls) + 1
         most += len(broker.loading) + len(broker.cluster.nodes)
         if len(broker.waits) > most:
-            raise self.broken(f"{len(broker.waits)} deadlines for {most} that may have one")
+            raise self.broken(f"{len(broker.waits)} deadlines exceed the limit of {most}")
 
     def _of_classic(self, group: ClassicGroup) -> None:
         parked = sum(member.join is not None for member in group.members.values())
         static = {m.instance_id: m.member_id for m in group.members.values() if m.instance_id is not None}
         for wrong, what in (
-            (group.parked_joins != parked, "counts parked JoinGroups that are not there"),
-            (group.static != static, "knows static members that are not there"),
+            (group.parked_joins != parked, "has a wrong count of pending JoinGroups"),
+            (group.static != static, "has static members that are not members"),
             (len(group.waits) > len(group.members) + len(group.pending) + OF_A_GROUP, "has too many deadlines"),
-            (any(name not in group.members for name in group.unsynced), "waits for a SyncGroup of who is not there"),
-            (bool(group.members) and bool(group.leader) and group.leader not in group.members, "is led by nobody"),
-            (any(count > len(group.members) for count in group.offered.values()), "counts protocols of nobody"),
+            (any(name not in group.members for name in group.unsynced), "waits for the SyncGroup of a non-member"),
+            (
+                bool(group.members) and bool(group.leader) and group.leader not in group.members,
+                "has a non-member leader",
+            ),
+            (any(count > len(group.members) for count in group.offered.values()), "counts protocols of non-members"),
         ):
             if wrong:
                 raise self.broken(f"{group.group_id} {what}")
@@ -42,12 +47,12 @@ class NothingLeft(Watcher):
     def _of_consumers(self, group: ConsumerGroup) -> None:
         owned = {place: m.epoch for m in group.members.values() for place in m.assigned | m.revoking}
         for wrong, what in (
-            (group.owners.keys() != owned.keys(), "has partitions of members that do not have them"),
+            (group.owners.keys() != owned.keys(), "has owners of partitions that differ from its members' assignments"),
             (len(group.waits) > 4 * len(group.members) + OF_A_GROUP, "has too many deadlines"),
-            (any(name not in group.members for name in group.target), "has a target for who is not there"),
+            (any(name not in group.members for name in group.target), "has a target assignment for a non-member"),
             (
                 sum(group.names.values()) != sum(len(m.topics) for m in group.members.values()),
-                "counts topics of nobody",
+                "counts topics of non-members",
             ),
         ):
             if wrong:
@@ -58,11 +63,11 @@ class NothingLeft(Watcher):
         for group in broker.groups.values():
             unused = group.unused_ids
             if len(group.waits) or unused or group.members:
-                raise self.broken(f"of {group.group_id} {len(group.waits)} deadlines and {unused} ids are left")
+                raise self.broken(f"{group.group_id} still has {len(group.waits)} deadlines and unused ids {unused}")
             if group.offsets.pending:
-                raise self.broken(f"of {group.group_id} offsets of transactions are left that nobody will end")
+                raise self.broken(f"{group.group_id} still has pending offsets of transactions that have no producer")
         left = [key for key in (*broker.groups, SWEEP) if key in broker.waits]
         if len(broker.waits) > len(left):
-            raise self.broken(f"{len(broker.waits) - len(left)} deadlines are left of who is not there")
+            raise self.broken(f"{len(broker.waits) - len(left)} deadlines are left without an owner")
         if broker.fetches.calls:
-            raise self.broken(f"{len(broker.fetches.calls)} fetches wait, and nobody is there")
+            raise self.broken(f"{len(broker.fetches.calls)} fetches are pending without a client")

@@ -1,4 +1,4 @@
-"""I5: a committed offset changes by a commit, by an administrator or by expiry, and by nothing else."""
+"""I5: a committed offset changes only by a commit, an admin request or expiry."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mockbroker.lab.simulation.watching import Watcher, is_away
 
 
 class OffsetsByCommit(Watcher):
-    """The reference of ``CommitsKept`` and what the broker holds are the same after each step."""
+    """The checker of I5: the broker's offsets equal those of the model after each request."""
 
     name = "I5"
 
@@ -30,7 +30,7 @@ class OffsetsByCommit(Watcher):
         stored = self._model.offsets.get(event.group, {}).get(place)
         retention = broker.settings.offsets_retention_minutes * 60
         if stored is None or event.time_ms / 1000 - stored.at < retention - 0.002:
-            raise self.broken(f"{place} of {event.group} expired, and was committed within the last {retention} s")
+            raise self.broken(f"{place} of {event.group} expired within the retention of {retention} s")
         self._model.forget(event.group, place)
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
@@ -42,7 +42,7 @@ class OffsetsByCommit(Watcher):
         if call.ticket.api_key == ApiKey.DELETE_GROUPS:
             for result in response.results:
                 if not result.error_code and result.group_id in self._in_use:
-                    raise self.broken(f"{result.group_id} was deleted, and had members")
+                    raise self.broken(f"{result.group_id} was deleted although it had members")
 
     def handled(self, broker: Broker, call: Call[Any], now: float) -> None:
         group = getattr(call.request, "group_id", None)
@@ -56,7 +56,7 @@ class OffsetsByCommit(Watcher):
             self._compare(broker, group)
         for group, stored in self._model.offsets.items():
             if stored and group not in broker.groups and not is_away(broker, group):
-                raise self.broken(f"{group} is gone, with {len(stored)} offsets")
+                raise self.broken(f"{group} is missing, with {len(stored)} committed offsets")
 
     def _compare(self, broker: Broker, group_id: str) -> None:
         group = broker.groups.get(group_id)
@@ -66,4 +66,4 @@ class OffsetsByCommit(Watcher):
         expected = self._model.of(group_id)
         if held != expected:
             place = next(place for place in [*expected, *held] if held.get(place) != expected.get(place))
-            raise self.broken(f"{place} of {group_id} is {held.get(place)}, and was committed as {expected.get(place)}")
+            raise self.broken(f"{place} of {group_id} is {held.get(place)}, but {expected.get(place)} was committed")

@@ -1,4 +1,4 @@
-"""I1: nobody reads what another reads."""
+"""I1: no two members of a group own the same partition."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.lab.simulation.clients.plans import decoded_share
-from mockbroker.lab.simulation.watching import Origins, Watcher, taken_out
+from mockbroker.lab.simulation.watching import Origins, Watcher, remove_group
 
 
 class OneOwner(Watcher):
-    """Classic: in a generation no partition is told to two members, and each is told what the leader gave it.
+    """The checker of I1.
 
-    KIP-848: what a member was assigned is its own until it has reported that it does not own it, or is gone.
-    Kafka's protocol lets two members read a partition, and that is no failure, if the first is gone and does not know
-    it yet, or if it sent a full heartbeat while it still reconciled: that reports the partitions as not owned, and the
-    member begins to read them if the response is lost.
+    Classic protocol: in a generation no partition is assigned to two members. KIP-848: a member owns its assigned
+    partitions until it reports that it revoked them, or is removed. Kafka's protocol allows two readers, which is no
+    violation, if the first was removed and does not know it yet, or if it sent a full heartbeat while reconciling,
+    which reports the new partitions as not owned.
     """
 
     name = "I1"
@@ -33,9 +33,9 @@ class OneOwner(Watcher):
         self._reads: dict[str, dict[str, frozenset[Any]]] = {}  # by group and member
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """Keep those of a member's partitions that it still reports, whatever the response will be.
+        """Reduce a member's partitions to those that its heartbeat reports.
 
-        A report on an older connection does not count, nor do partitions that the member had already given back.
+        A report on an older connection is ignored, and so are partitions that the member had revoked before.
         """
         if call.ticket.api_key != ApiKey.CONSUMER_GROUP_HEARTBEAT:
             return
@@ -74,16 +74,16 @@ class OneOwner(Watcher):
             return
         for place in sorted(decoded_share(response.assignment)):
             if given.setdefault(place, who) != who:
-                raise self.broken(f"{place} of {key} was given to {given[place]} and to {who}")
+                raise self.broken(f"{place} of {key} was assigned to {given[place]} and to {who}")
 
     def noted(self, broker: Broker, event: Event) -> None:
         self._origins.noted(event)
         match event.event:
             case EventKind.DELETE:
-                taken_out(self._given, event.group)
+                remove_group(self._given, event.group)
             case EventKind.UNLOAD:
-                self._unloaded[event.group] = taken_out(self._given, event.group)
-            case EventKind.LOAD:  # what was not settled is forgotten, and its generation is given again
+                self._unloaded[event.group] = remove_group(self._given, event.group)
+            case EventKind.LOAD:  # unsettled generations are lost, and their numbers are used again
                 found = self._unloaded.pop(event.group, {})
                 self._given |= {key: given for key, given in found.items() if key[1] <= event.generation}
             case _:
@@ -94,7 +94,7 @@ class OneOwner(Watcher):
             self._reads.get(event.group, {}).pop(event.member_id, None)
 
     def gone(self, broker: Broker, now: float) -> None:
-        """Groups may be as they were before some rebalances that were not settled."""
+        """Forget all assignments: a crash may undo rebalances that were not settled."""
         self._given.clear()
         self._unloaded.clear()
         self._origins.gone()
@@ -108,18 +108,18 @@ class OneOwner(Watcher):
             return
         reads = self._reads.setdefault(request.group_id, {})
         for gone in [name for name in reads if name not in group.members]:
-            del reads[gone]  # put out; whoever replaces a static member begins with nothing
+            del reads[gone]  # removed; the replacement of a static member starts without partitions
         who = response.member_id
-        if request.member_epoch < 0:  # it has stopped, also if its place is kept
+        if request.member_epoch < 0:  # it has stopped, even if its static membership is kept
             reads.pop(who, None)
             return
         if who not in group.members:
-            return  # put out while its answer waited for the disk
+            return  # removed while its response waited for the disk
         if response.assignment is not None and self._is_newest(call):
             lines = response.assignment.topic_partitions
-            told = frozenset((line.topic_id, index) for line in lines for index in line.partitions)
-            taken = reads.get(who, frozenset()) | told
+            assigned = frozenset((line.topic_id, index) for line in lines for index in line.partitions)
+            taken = reads.get(who, frozenset()) | assigned
             for other in reads:
                 if other != who and (both := taken & reads[other]):
-                    raise self.broken(f"{min(both)} of {request.group_id} goes to {who}, and {other} reads it")
+                    raise self.broken(f"{min(both)} of {request.group_id} is assigned to {who}, but {other} owns it")
             reads[who] = taken

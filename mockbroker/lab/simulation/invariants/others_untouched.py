@@ -1,4 +1,4 @@
-"""I15: what is asked of one group changes no other."""
+"""I15: a request for one group changes no other group."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.groups.coordinated import CoordinatedGroup, typed
 from mockbroker.lab.simulation.watching import Watcher
 
-# These end transactions, and so touch the groups that are part of them.
+# These requests end transactions, and so change the groups with pending offsets.
 OF_TRANSACTIONS = (
     ApiKey.END_TXN,
     ApiKey.INIT_PRODUCER_ID,
@@ -20,6 +20,8 @@ OF_TRANSACTIONS = (
 
 
 class OthersUntouched(Watcher):
+    """The checker of I15: it compares a fingerprint of all other groups before and after each request."""
+
     name = "I15"
 
     def __init__(self) -> None:
@@ -39,7 +41,7 @@ class OthersUntouched(Watcher):
         for name, before in self._prints.items():
             group = broker.groups.get(name)
             if group is None or _print(group) != before:
-                raise self.broken(f"{name} is another after a request of {_group_of(call.request)!r}")
+                raise self.broken(f"{name} was changed by a request for {_group_of(call.request)!r}")
 
 
 def _group_of(request: Any) -> str:
@@ -48,7 +50,7 @@ def _group_of(request: Any) -> str:
 
 
 def _print(group: CoordinatedGroup) -> tuple[object, ...]:
-    """What changes with nearly everything that can happen to a group, and is quick to read."""
+    """Return a fingerprint of a group that changes with nearly every operation and is cheap to compute."""
     offsets = group.offsets
     at: tuple[object, ...] = (group.generation, group.state_name)
     if (consumers := typed(group, ConsumerGroup)) is not None:

@@ -1,4 +1,4 @@
-"""I11: what is written of groups comes to what they are."""
+"""I11: replaying the records of __consumer_offsets gives the groups in memory."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from mockbroker.groups.records.wall_time import Wall
 from mockbroker.lab.simulation.watching import Watcher, is_away
 from mockbroker.topics.model import OFFSETS_TOPIC
 
-EVERY = 8  # looks; reading all logs takes as long as some hundred requests
+EVERY = 8  # inspections; replaying all logs takes as long as some hundred requests
 SETTLED = (State.STABLE, State.EMPTY)
 
 
 class Replayed(Watcher):
-    """Of a classic group in a rebalance nothing is written but its offsets; a new coordinator lets it begin anew."""
+    """The checker of I11. Of a classic group in a rebalance only the offsets are compared: no more is written."""
 
     name = "I11"
 
@@ -43,11 +43,11 @@ class Replayed(Watcher):
 
     def _compare(self, group_id: str, there: CoordinatedGroup | None, written: CoordinatedGroup | None) -> None:
         if there is None:
-            raise self.broken(f"{group_id} is written, and is not there")
+            raise self.broken(f"{group_id} has records but is not in memory")
         offsets = _offsets(there)
         if written is None:
             if any(offsets) or (_settled(there) and there.generation):
-                raise self.broken(f"{group_id} is there, and nothing is written of it")
+                raise self.broken(f"{group_id} is in memory but has no records")
             return
         self._same(f"offsets of {group_id}", _offsets(written), offsets)
         if _settled(there):
@@ -55,11 +55,11 @@ class Replayed(Watcher):
 
     def _same(self, what: str, written: object, there: object) -> None:
         if written != there:
-            raise self.broken(f"{what}: {written} is written, and {there} is there")
+            raise self.broken(f"{what}: {written} in the records, {there} in memory")
 
 
 def _settled(group: CoordinatedGroup) -> bool:
-    """True if all of the group is written."""
+    """Return whether the whole state of a group is in its records."""
     classic = typed(group, ClassicGroup)
     return classic is None or classic.state in SETTLED
 

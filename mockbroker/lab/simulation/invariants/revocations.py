@@ -1,4 +1,4 @@
-"""I18: a member that does not give up its partitions within its rebalance timeout is fenced, not earlier, not later."""
+"""I18: a member that does not revoke its partitions is fenced exactly after its rebalance timeout."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from mockbroker.lab.simulation.watching import Watcher
 SLACK = 0.05  # seconds: journal times are whole milliseconds, and a tick of its own may follow
 LATE = "partitions were not given up"
 
-Step = tuple[int, Share, Share]  # epoch, what it has, what it has to give up
+Step = tuple[int, Share, Share]  # epoch, assigned partitions, partitions to revoke
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """``since``: when the member was given this step; ``timeout``: seconds that it has for it."""
+    """A pending revocation. ``since``: when the member got it; ``timeout``: its rebalance timeout, seconds."""
 
     step: Step
     since: float
@@ -28,10 +28,9 @@ class Due:
 
 
 class Revocations(Watcher):
-    """The time begins when a member is given partitions to revoke, and again when a coordinator loads the group.
+    """The checker of I18. The time starts when a member gets partitions to revoke, and again with a new coordinator.
 
-    A static member that is away has no such time before the next coordinator, and that ends when it is back: the id
-    that it had is replaced, without an event of its own.
+    The timeout of a static member that has left starts only with the next coordinator, and ends when it returns.
     Source: Kafka's GroupMetadataManager (scheduleConsumerGroupRebalanceTimeout, onLoaded).
     """
 
@@ -70,18 +69,20 @@ class Revocations(Watcher):
 
     def inspect(self, broker: Broker, now: float) -> None:
         if broker.waits.next() <= now:
-            return  # it has not looked at the time yet
+            return  # due deadlines have not been handled yet
         for (group_id, member_id), due in self._due.items():
             if now - due.since > due.timeout + SLACK:
                 late = f"{now - due.since:.3f} s, with a rebalance timeout of {due.timeout:g} s"
-                raise self.broken(f"{member_id} of {group_id} has not given up its partitions for {late}")
+                raise self.broken(
+                    f"{member_id} of {group_id} is not fenced after not revoking its partitions for {late}"
+                )
 
     def _fenced(self, event: Event, due: Due | None, now: float) -> None:
         if due is None:
-            raise self.broken(f"{event.member_id} of {event.group} is fenced, and had no partitions to give up")
+            raise self.broken(f"{event.member_id} of {event.group} was fenced, but had no partitions to revoke")
         if now - due.since < due.timeout - SLACK:
             early = f"{now - due.since:.3f} s, with a rebalance timeout of {due.timeout:g} s"
-            raise self.broken(f"{event.member_id} of {event.group} is fenced after {early}")
+            raise self.broken(f"{event.member_id} of {event.group} was fenced after {early}")
 
     def _learn(self, group_id: str, member: ConsumerMember, now: float, *, loaded: bool = False) -> None:
         who = group_id, member.member_id

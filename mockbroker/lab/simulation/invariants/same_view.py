@@ -1,4 +1,4 @@
-"""I3: all members of a generation saw the same leader and protocol, and the leader saw all of them."""
+"""I3: all members of a generation get the same leader and protocol, and the leader gets the list of all members."""
 
 from __future__ import annotations
 
@@ -11,24 +11,30 @@ from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.groups.classic.state import ClassicGroup, State
-from mockbroker.lab.simulation.watching import Watcher, taken_out
+from mockbroker.lab.simulation.watching import Watcher, remove_group
 
 
 @dataclass(slots=True)
 class View:
-    """What members received of one generation. ``told``: the members that received it, with the metadata of their
-    JoinGroup, which may be another one in the next generation; ``shares``: what its leader gave each, once it has."""
+    """The responses of one generation.
+
+    Attributes:
+        protocol: protocol in the responses.
+        leader: leader in the responses.
+        metadata: member that got a JoinGroup response -> metadata of its JoinGroup.
+        listed: members in the list that the leader got, None before.
+        shares: member -> assignment in the leader's SyncGroup, None before.
+    """
 
     protocol: str | None
     leader: str
-    told: dict[str, bytes] = field(default_factory=dict)
+    metadata: dict[str, bytes] = field(default_factory=dict)
     listed: frozenset[str] | None = None
     shares: dict[str, bytes] | None = None
 
 
 class SameView(Watcher):
-    """Members by their instance, if they have one: a static member may come back under another id, and is told of the
-    leader by the id that it had."""
+    """The checker of I3. Static members are identified by instance id, because their member id changes."""
 
     name = "I3"
 
@@ -47,10 +53,10 @@ class SameView(Watcher):
     def noted(self, broker: Broker, event: Event) -> None:
         match event.event:
             case EventKind.DELETE | EventKind.UPGRADE | EventKind.DOWNGRADE:
-                taken_out(self._views, event.group)
+                remove_group(self._views, event.group)
             case EventKind.UNLOAD:
-                self._unloaded[event.group] = taken_out(self._views, event.group)
-            case EventKind.LOAD:  # what was not settled is forgotten, and its generation is given again
+                self._unloaded[event.group] = remove_group(self._views, event.group)
+            case EventKind.LOAD:  # unsettled generations are lost, and their numbers are used again
                 found = self._unloaded.pop(event.group, {})
                 self._views |= {key: view for key, view in found.items() if key[1] <= event.generation}
             case _:
@@ -98,20 +104,20 @@ class SameView(Watcher):
         if view is None:
             view = self._views[key] = View(response.protocol_name, leader)
         if (view.protocol, view.leader) != (response.protocol_name, leader):
-            told = f"{view.leader} {view.protocol}, and {who} {leader} {response.protocol_name}"
-            raise self.broken(f"of {key} somebody was told leader and protocol {told}")
-        view.told[who] = request.protocols[0].metadata
+            views = f"{view.leader} {view.protocol} in one response and {leader} {response.protocol_name} for {who}"
+            raise self.broken(f"leader and protocol of {key} differ: {views}")
+        view.metadata[who] = request.protocols[0].metadata
         if response.members:
             if who != leader:
-                raise self.broken(f"{who} of {key} got the list of members, and {leader} leads")
+                raise self.broken(f"{who} of {key} got the list of members, but {leader} is the leader")
             view.listed = frozenset(self._name(group, member.member_id) for member in response.members)
             for member in response.members:
-                if view.told.get(self._name(group, member.member_id), member.metadata) != member.metadata:
-                    raise self.broken(f"the leader of {key} was told what {member.member_id} did not say")
+                if view.metadata.get(self._name(group, member.member_id), member.metadata) != member.metadata:
+                    raise self.broken(f"the leader of {key} got metadata that {member.member_id} did not send")
         elif who == leader and not response.skip_assignment and response.leader == response.member_id:
-            raise self.broken(f"{who} of {key} leads, and got no list of members")
-        if view.listed is not None and (missing := [name for name in view.told if name not in view.listed]):
-            raise self.broken(f"the leader of {key} was not told of {missing[0]}, who is in")
+            raise self.broken(f"{who}, the leader of {key}, got no list of members")
+        if view.listed is not None and (missing := [name for name in view.metadata if name not in view.listed]):
+            raise self.broken(f"the list of members for the leader of {key} lacks {missing[0]}")
 
     def _synced(self, request: Any, response: Any) -> None:
         view = self._views.get((request.group_id, request.generation_id))
@@ -119,4 +125,6 @@ class SameView(Watcher):
             return
         who = self._name(request.group_id, request.member_id)
         if response.assignment != view.shares.get(who, b""):
-            raise self.broken(f"{who} of {request.group_id} {request.generation_id} got what its leader gave another")
+            raise self.broken(
+                f"{who} of {request.group_id} {request.generation_id} got another assignment than its leader sent"
+            )

@@ -1,4 +1,4 @@
-"""I10: a member that is silent for its session timeout is gone, not earlier, and not much later."""
+"""I10: a member without heartbeats is evicted after its session timeout, not earlier and not much later."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ SLACK = 0.05  # seconds: journal times are whole milliseconds, and a tick of its
 
 
 class Sessions(Watcher):
-    """Two times for each member: when it last showed a sign of life that surely counts, and the last that may count.
+    """The checker of I10. It keeps the last request of each member that renewed its session, and that may have.
 
-    A SyncGroup in Stable counts before Kafka 4.0 and not since; a commit counts in a classic group only.
+    A SyncGroup in Stable renews the session before Kafka 4.0 only; a commit does in a classic group only.
     """
 
     name = "I10"
@@ -29,7 +29,7 @@ class Sessions(Watcher):
         self._surely: dict[tuple[str, str], float] = {}
         self._perhaps: dict[tuple[str, str], float] = {}
         self._sessions: dict[tuple[str, str], float] = {}
-        self._given: dict[tuple[str, str], float] = {}  # ids that were given out, and when they go if nobody uses them
+        self._given: dict[tuple[str, str], float] = {}  # group and assigned member id -> its expiry if it is not used
 
     def _sign(self, group: str, member_id: str, now: float, *, sure: bool) -> None:
         self._perhaps[group, member_id] = now
@@ -50,7 +50,7 @@ class Sessions(Watcher):
                     self._given[request.group_id, response.member_id] = now + session
                 elif not response.error_code:
                     self._sessions[request.group_id, response.member_id] = session
-                    # a follower that joins again in Stable is told where it stands, and its session is not renewed
+                    # a follower that rejoins in Stable gets the current generation, without a renewed session
                     self._sign(request.group_id, response.member_id, now, sure=False)
             case ApiKey.HEARTBEAT:
                 if response.error_code in ALIVE:
@@ -79,13 +79,13 @@ class Sessions(Watcher):
             since = self._surely.get(who)
             if session is not None and since is not None and now - since < session - SLACK:
                 raise self.broken(
-                    f"{who} expired {now - since:.3f} s after a sign of life, in a session of {session} s"
+                    f"{who} expired {now - since:.3f} s after its last heartbeat, with a session timeout of {session} s"
                 )
         elif event.event == EventKind.EXPIRE and event.reason == "member id was never used":
             at = self._given.get(who)
             if at is not None and now < at - SLACK:
-                raise self.broken(f"the id {who} went {at - now:.3f} s too early")
-        if event.event == EventKind.LOAD:  # sessions begin anew with a new coordinator
+                raise self.broken(f"the unused member id {who} expired {at - now:.3f} s too early")
+        if event.event == EventKind.LOAD:  # sessions start again with a new coordinator
             for member_id in event.members:
                 self._perhaps[event.group, member_id] = now
             return
@@ -106,7 +106,7 @@ class Sessions(Watcher):
 
     def inspect(self, broker: Broker, now: float) -> None:
         if broker.waits.next() <= now:
-            return  # it has not come to look at the time yet
+            return  # due deadlines have not been handled yet
         for group_id, group in broker.groups.items():
             classic = broker.groups.typed(group_id, ClassicGroup)
             for member_id in group.members:
@@ -116,16 +116,17 @@ class Sessions(Watcher):
                 since = self._perhaps.get((group_id, member_id))
                 session = self._sessions.get((group_id, member_id))
                 if since is not None and session is not None and now - since > session + SLACK:
-                    raise self.broken(f"{member_id} of {group_id} is silent for {now - since:.3f} s, and still there")
+                    silence = f"{now - since:.3f} s without a heartbeat"
+                    raise self.broken(f"{member_id} of {group_id} is not evicted after {silence}")
             if classic is not None:
                 for member_id in classic.pending:
                     at = self._given.get((group_id, member_id))
                     if at is not None and now > at + SLACK:
-                        raise self.broken(f"the id {member_id} of {group_id} was never used, and is still there")
+                        raise self.broken(f"the unused member id {member_id} of {group_id} has not expired")
                     if at is None:
-                        raise self.broken(f"the id {member_id} of {group_id} waits, and was used or never given")
+                        raise self.broken(f"the member id {member_id} of {group_id} is pending, but was not assigned")
 
     def emptied(self, broker: Broker, now: float) -> None:
         for group_id, group in broker.groups.items():
             if group.members or not group.empty:
-                raise self.broken(f"{group_id} has members, and nobody has asked for long")
+                raise self.broken(f"{group_id} still has members after all session timeouts")

@@ -1,4 +1,4 @@
-"""I14: what is told of groups is what they are."""
+"""I14: descriptions of groups equal their state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mockbroker.lab.simulation.watching import Watcher
 
 
 class Statistics(Watcher):
-    """Three accounts: answers to administrators, snapshots, and who came and went by the journal."""
+    """The checker of I14: it compares admin responses, snapshots, and the members according to the journal."""
 
     name = "I14"
 
@@ -28,11 +28,11 @@ class Statistics(Watcher):
         match call.ticket.api_key:
             case ApiKey.LIST_GROUPS:
                 here = call.client.node
-                told = {group.group_id: group.group_state for group in response.groups}
+                reported = {group.group_id: group.group_state for group in response.groups}
                 there = {name: g.state_name for name, g in broker.groups.items() if broker.coordinator(name) == here}
                 if response.error_code:
                     return  # while it reads groups
-                self._same(f"the groups of broker {here}", told, there)
+                self._same(f"the groups of broker {here}", reported, there)
             case ApiKey.DESCRIBE_GROUPS | ApiKey.CONSUMER_GROUP_DESCRIBE:
                 for group in response.groups:
                     if not group.error_code and group.group_state != DEAD:
@@ -40,23 +40,27 @@ class Statistics(Watcher):
             case _:
                 pass
 
-    def _described(self, broker: Broker, told: Any) -> None:
-        group = broker.groups.get(told.group_id)
+    def _described(self, broker: Broker, reported: Any) -> None:
+        group = broker.groups.get(reported.group_id)
         if group is None:
-            raise self.broken(f"{told.group_id} is described, and is not there")
-        self._same(f"the state of {told.group_id}", told.group_state, group.state_name)
+            raise self.broken(f"{reported.group_id} is described but does not exist")
+        self._same(f"the state of {reported.group_id}", reported.group_state, group.state_name)
         there = {name: member.client_id for name, member in group.members.items()}
-        self._same(f"members of {told.group_id}", {m.member_id: m.client_id for m in told.members}, there)
-        consumers = broker.groups.typed(told.group_id, ConsumerGroup)
-        classic = broker.groups.typed(told.group_id, ClassicGroup)
+        self._same(f"members of {reported.group_id}", {m.member_id: m.client_id for m in reported.members}, there)
+        consumers = broker.groups.typed(reported.group_id, ConsumerGroup)
+        classic = broker.groups.typed(reported.group_id, ClassicGroup)
         if consumers is not None:
             epochs = {name: member.epoch for name, member in consumers.members.items()}
-            self._same(f"epochs of {told.group_id}", {m.member_id: m.member_epoch for m in told.members}, epochs)
-            self._same(f"the epoch of {told.group_id}", told.group_epoch, consumers.epoch)
-        elif classic is not None and told.group_state == "Stable":
+            self._same(
+                f"epochs of {reported.group_id}", {m.member_id: m.member_epoch for m in reported.members}, epochs
+            )
+            self._same(f"the epoch of {reported.group_id}", reported.group_epoch, consumers.epoch)
+        elif classic is not None and reported.group_state == "Stable":
             given = {name: member.assignment for name, member in classic.members.items()}
-            self._same(f"shares of {told.group_id}", {m.member_id: m.member_assignment for m in told.members}, given)
-            self._same(f"the protocol of {told.group_id}", told.protocol_data, classic.protocol)
+            self._same(
+                f"shares of {reported.group_id}", {m.member_id: m.member_assignment for m in reported.members}, given
+            )
+            self._same(f"the protocol of {reported.group_id}", reported.protocol_data, classic.protocol)
 
     def noted(self, broker: Broker, event: Event) -> None:
         members = self._members.setdefault(event.group, {})
@@ -81,18 +85,18 @@ class Statistics(Watcher):
     def inspect(self, broker: Broker, now: float) -> None:
         found = snapshots(broker)
         self._same("the groups", list(found), list(broker.groups))
-        for group_id, told in found.items():
+        for group_id, reported in found.items():
             group = broker.groups[group_id]
-            self._same(f"the state of {group_id}", told.state, group.state_name)
-            self._same(f"members of {group_id}", [m.member_id for m in told.members], list(group.members))
+            self._same(f"the state of {group_id}", reported.state, group.state_name)
+            self._same(f"members of {group_id}", [m.member_id for m in reported.members], list(group.members))
             by_journal = sorted(self._members.get(group_id, {}))
             self._same(f"members of {group_id} by the journal", by_journal, sorted(group.members))
-            self._same(f"the generation of {group_id}", told.generation, group.generation)
+            self._same(f"the generation of {group_id}", reported.generation, group.generation)
             there = {place: each.offset for place, each in group.offsets.committed.items()}
             self._same(f"offsets of {group_id}", committed(broker, group_id), there)
             if (classic := broker.groups.typed(group_id, ClassicGroup)) is not None:
-                self._same(f"the leader of {group_id}", told.leader, classic.leader)
+                self._same(f"the leader of {group_id}", reported.leader, classic.leader)
 
-    def _same(self, what: str, told: object, there: object) -> None:
-        if told != there:
-            raise self.broken(f"{what}: {told} is told, and {there} is there")
+    def _same(self, what: str, reported: object, there: object) -> None:
+        if reported != there:
+            raise self.broken(f"{what}: reported as {reported}, but is {there}")

@@ -1,4 +1,4 @@
-"""I12: groups go from state to state only as Kafka's do."""
+"""I12: groups make only the state transitions that Kafka's make."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.lab.simulation.watching import Watcher
 
 E, P, C, S = "Empty", "PreparingRebalance", "CompletingRebalance", "Stable"
-# From which state to which others one step leads; a step may go through several. Source: Kafka's ClassicGroupState.
+# Allowed transitions of one request or tick, which may go through several states. Source: Kafka's ClassicGroupState.
 STEPS = {
     (None, E), (None, P),
     (E, P), (E, C), (P, C), (P, E), (C, P), (C, S), (C, E), (S, P), (S, C), (S, E),
@@ -22,9 +22,9 @@ STEPS = {
 
 
 class Transitions(Watcher):
-    """States of the classic protocol by table; and Empty has no members, CompletingRebalance and Stable have some.
+    """The checker of I12: classic groups change states as allowed; only Empty and PreparingRebalance have no members.
 
-    PreparingRebalance may have none for a while: the join phase of a group that all have left goes on to its end.
+    PreparingRebalance may have none, because the join phase of a group that all members left runs to its end.
     """
 
     name = "I12"
@@ -55,7 +55,8 @@ class Transitions(Watcher):
         for group_id in broker.groups:
             consumers = broker.groups.typed(group_id, ConsumerGroup)
             if consumers is not None and consumers.assignment_epoch > consumers.epoch:
-                raise self.broken(f"{group_id} has a target of epoch {consumers.assignment_epoch} at {consumers.epoch}")
+                epochs = f"{consumers.assignment_epoch} above the group epoch {consumers.epoch}"
+                raise self.broken(f"{group_id} has the assignment epoch {epochs}")
             group = broker.groups.typed(group_id, ClassicGroup)
             if group is None:
                 self._states.pop(group_id, None)
