@@ -28,7 +28,7 @@ def test_frames(stem: str, direction: str, origin: str) -> None:
     COUNTS[f"frames of {origin}"] += len(lines)
 
 
-# Of Kafka 3.9 alone; read by every test of control batches; told in other words, see test_streams.py.
+# Only of Kafka 3.9; read by every test of control batches; for other forms see test_streams.py.
 WITHOUT_LINES = {
     "ShareGroupPartitionMetadataKey",
     "ShareGroupPartitionMetadataValue",

@@ -73,7 +73,7 @@ def test_grouping_puts_a_new_key_in_front_of_its_bucket() -> None:
 
 
 def test_grouping_grows_with_the_call_after_the_thirteenth_key() -> None:
-    keys = [chr(code) for code in range(32, 32 + 13)]  # hashes 32 to 44: in 16 buckets the last come before nobody
+    keys = [chr(code) for code in range(32, 32 + 13)]  # hashes 32 to 44: in 16 buckets the last ones come first
     small = [*keys[:13]]
     assert grouped_order(["\x10", *keys[:12]]) == [" ", "\x10", *keys[1:12]]
     assert grouped_order(["\x10", *keys[:12], "\x10"]) == [*small[:12], "\x10"]

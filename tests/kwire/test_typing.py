@@ -175,7 +175,7 @@ def short(type_: str) -> str:
 
 
 def marked(text: str, mark: str) -> dict[int, str]:
-    """Number of each line with a ``mark`` in it, and what stands in the comment."""
+    """Number of each line with a ``mark`` in it, and the text of the comment."""
     lines = enumerate(text.splitlines(), start=1)
     return {number: line.partition("  # ")[2] for number, line in lines if mark in line}
 

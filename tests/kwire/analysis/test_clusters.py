@@ -38,13 +38,13 @@ def said(ts: int, broker: str, cluster: str | None, *nodes: str, conn: str = "")
     return ClusterStatement(ts, conn or f"{broker} {ts}", broker, cluster, numbered)
 
 
-CASES = [  # what was said, connection, broker, time; the cluster that is known, and what stands for one
+CASES = [  # statements, connection, broker, time; expected cluster id, and its name without an id
     ([], None, X, 5, None, X),
     ([], None, None, 5, None, None),
     ([said(1, X, "tea")], None, X, 5, "tea", "tea"),
     ([said(1, X, "tea")], None, Y, 5, None, Y),
     ([said(1, X, "tea", X, Y)], None, Y, 5, "tea", "tea"),
-    # one address, two clusters: what was told last, at the beginning what was told first, on a connection what it told
+    # one address, two clusters: the latest statement, before all the first, on a connection its own
     ([said(3, X, "tea"), said(6, X, "milk")], None, X, 2, "tea", "tea"),
     ([said(3, X, "tea"), said(6, X, "milk")], None, X, 5, "tea", "tea"),
     ([said(3, X, "tea"), said(6, X, "milk")], None, X, 6, "milk", "milk"),
@@ -83,7 +83,7 @@ def test_id_of_a_broker(statements: list[ClusterStatement], broker: str, expecte
 
 
 def test_equal_if_all_answers_are() -> None:
-    """A connection that is told what its broker told before changes nothing; another cluster, or a new broker, does."""
+    """A repeated statement of a broker changes nothing; another cluster, or a new broker, does."""
     before = [said(5, X, "tea", X, Y)]
     assert Clusters(before) == Clusters([*before, said(5, X, "tea", X, conn="other")])
     for new in (said(6, X, "milk", X), said(6, X, "tea", Z), said(6, Z, None, X)):

@@ -61,7 +61,7 @@ def said(reason: str, expired: str) -> tuple[str, str]:
 
 
 def stops(world: CapturedWorld) -> dict[tuple[int, str], tuple[int | None, int]]:
-    """When each member of a generation stopped, or a member that is gone last read what it got; when it was told."""
+    """When each member of a generation stopped, or a former member last read; when it received its share."""
     told = {
         (generation, member): (None if asked is None else micros(asked), micros(now))
         for one in world.members
@@ -162,7 +162,9 @@ def check(world: CapturedWorld, tmp_path: Path) -> None:
     tables = world.tables(tmp_path)
     rows = [row for row in tables["rebalances"] if row["to_generation"] is not None]
     last = max(segment.time_us for segment in world.segments())
-    expected = [line for line in truth(world) if line[4] <= last]  # what nobody was told of is not in a capture
+    expected = [
+        line for line in truth(world) if line[4] <= last
+    ]  # a rebalance without any response is not in a capture
     assert [tuple(row[name] for name in FACTS) for row in rows] == expected
     for row in rows:
         if row["ended_ts"] is not None:

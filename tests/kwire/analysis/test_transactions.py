@@ -159,7 +159,7 @@ def test_outcome_is_unknown_when_the_capture_ends_first() -> None:
 
 
 def test_timeout_of_the_transaction_aborts() -> None:
-    """60 s, and up to 20 s in which coordinators look for such transactions: then it is over, and nobody ended it."""
+    """60 s, and up to 20 s in which coordinators look for such transactions: then it is aborted without EndTxn."""
     log = CallLog()
     init(log, 0, 3)
     commit(log, 10, 3, 1)

@@ -198,7 +198,7 @@ def test_what_is_of_another_cluster_does_not_concern_a_group() -> None:
     found = [Unread(5, 7, "c1", "b:1", None), Unread(15, 17, "c3", "b:3", None)]
     assert in_cluster(found, "one", clusters).between(6, 9)
     assert not in_cluster(found, "two", clusters).between(6, 9)
-    assert in_cluster(found, "two", clusters).between(8, 15)  # of a broker that nobody tied to a cluster
+    assert in_cluster(found, "two", clusters).between(8, 15)  # of a broker of unknown cluster
     assert not in_cluster(found, "two", clusters).between(17, 20)
 
 

@@ -61,7 +61,7 @@ def test_one_of_your_own() -> None:
 
 
 class Nosy(PlainAssignor):
-    """Everything for whoever comes last, and what it was told."""
+    """An assignor that gives everything to the last member, and records its calls."""
 
     name = "nosy"
 

@@ -29,7 +29,7 @@ def test_topics_come_in_the_order_of_a_hash_map() -> None:
 
 def test_equal_topics_have_equal_partitions_near() -> None:
     racks = [Partition(["x"]), Partition(["y"]), Partition(["z"])]
-    topics = {"t": racks, "u": racks[::-1]}  # partition 1 alone is near somebody in both
+    topics = {"t": racks, "u": racks[::-1]}  # only partition 1 is near a member in both
     members = {name: Subscription(["t", "u"], rack_id=rack) for name, rack in [("a", "x"), ("b", "y"), ("c", "z")]}
     assert share_out(topics, members) == {
         "a": [("t", 0), ("u", 0)],

@@ -55,7 +55,7 @@ def test_mixed_subscriptions_round_robin_uneven_sticky_even() -> None:
 
 
 def test_sticky_moves_less_than_round_robin_when_one_leaves() -> None:
-    """Where all subscribe alike, and those who stay have five of eight partitions."""
+    """All members subscribe to the same topics, and those that stay have five of eight partitions."""
     first = named("sticky-first", "sticky")
     ring = shares(assignor("roundrobin").assign(first.topics, first.members))
     round_robin, sticky = named("rr-after-C1-leaves", "roundrobin"), named("sticky-after-C1-leaves", "sticky")

@@ -115,7 +115,7 @@ def test_so_it_is_with_those_of_the_broker(name: str, group: tuple[Topics, dict[
 @settings(max_examples=amount(40, 100))
 @given(COUNTS, IDS)
 def test_balance_of_homogeneous_groups(name: str, counts: dict[str, int], ids: list[str]) -> None:
-    """Nobody has more than one more; with range, more than one more of each topic."""
+    """Loads differ by at most one; with range, by at most one per topic."""
     found = again(name, without_racks(counts), {}, ids)
     loads = [len(listed) for listed in found.values()]
     assert max(loads) - min(loads) <= (len(counts) if name == "range" else 1)
@@ -128,7 +128,7 @@ def test_balance_of_homogeneous_groups(name: str, counts: dict[str, int], ids: l
 @settings(max_examples=amount(40, 100))
 @given(mixed())
 def test_balance_of_others(name: str, group: tuple[Topics, dict[str, Subscription]]) -> None:
-    """Nobody could have a partition of one that has two more."""
+    """No member could get a partition of one that has two more."""
     topics, members = group
     found = shares(assignor(name).assign(topics, members))
     for listed in found.values():
@@ -151,7 +151,7 @@ def test_nothing_moves_while_nothing_changes(name: str, change: tuple[Topics, li
 @settings(max_examples=amount(40, 100))
 @given(changes())
 def test_as_sticky_as_round_robin_or_more(name: str, change: tuple[Topics, list[str], list[str]]) -> None:
-    """Where members subscribe alike, both are balanced, and no balanced assignment keeps more."""
+    """In homogeneous groups both are balanced, and no balanced assignment keeps more."""
     topics, before, after = change
     first = again(name, topics, {}, before)
     assert kept(first, again(name, topics, first, after)) >= kept(first, again("roundrobin", topics, first, after))
@@ -160,7 +160,7 @@ def test_as_sticky_as_round_robin_or_more(name: str, change: tuple[Topics, list[
 @settings(max_examples=amount(40, 100))
 @given(changes())
 def test_cooperative_takes_two_generations(change: tuple[Topics, list[str], list[str]]) -> None:
-    """In the first nobody gets what another still owns; the second gives out what is left; the third moves nothing."""
+    """The first gives no member what another owns; the second assigns the rest; the third moves nothing."""
     topics, before, after = change
     name = "cooperative-sticky"
     first = again(name, topics, {}, before)

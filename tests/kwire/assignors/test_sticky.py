@@ -93,7 +93,7 @@ def test_no_members_and_no_topics() -> None:
 def test_what_is_no_more_is_not_owned() -> None:
     """Java gives such a partition, or others twice."""
     owned = [("t", 0), ("t", 1), ("gone", 0), ("t", -1)]
-    for b in (["t"], ["t", "u"]):  # alike, and mixed
+    for b in (["t"], ["t", "u"]):  # homogeneous and heterogeneous
         members = {"a": Subscription(["t"], None, owned, 1), "b": Subscription(b, generation=1)}
         assert share_out_cooperatively(ONE, members) == {"a": [("t", 0)], "b": []}
 

@@ -295,7 +295,7 @@ def test_damage_is_the_same_for_every_split(name: str, written: Callable[..., st
 
 
 def test_number_of_reported_damages_is_limited(written: Callable[..., str]) -> None:
-    """Each is told, up to a number of them; then nothing in the file is believed."""
+    """Each is reported up to a limit; then the rest of the file is not read."""
     data = bytearray(pcap(MANY))
     for place in range(20, 800, 20):
         at = 24 + sum(SIZES[:place])

@@ -180,7 +180,7 @@ def test_a_frame_cut_short() -> None:
     assert lines[7].split() == ["17", "00000000", "generation_id", "int32", "0"]
     assert lines[8].split(maxsplit=4) == ["21", "00", "member_id", "unread", "expected 2 bytes, found 1"]
     assert result.stdout.count("unread") == 1
-    assert "JoinGroupRequest v5" in result.stdout  # the next is told all the same
+    assert "JoinGroupRequest v5" in result.stdout  # the next one is explained nevertheless
     assert result.stderr.startswith("<stdin>:1: HeartbeatRequest v0 at byte 21, member_id: expected ")
 
 

@@ -155,7 +155,7 @@ def test_skipped_traffic_is_reported_as_by_capture(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("snaplen", [96, 200])
 def test_packets_cut_by_a_snap_length_are_damage(snaplen: int, tmp_path: Path) -> None:
-    """With 96 bytes no group is known; with 200 its rebalances are marked. Both are told, and nothing else is."""
+    """With 96 bytes no group is known; with 200 its rebalances are marked. Both are reported, and nothing else."""
     cut = tmp_path / "cut.pcap"
     cut.write_bytes(snapped(CAPTURES / "confluent-kafka-2.16.1__kafka-4.2.0__kip848.pcap", snaplen))
     result = kwire("groups", "--json", str(cut))

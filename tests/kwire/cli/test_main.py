@@ -122,7 +122,7 @@ def test_a_reader_that_is_gone_ends_quietly(arguments: list[str]) -> None:
     with command(*arguments, stdout=writing) as process:
         os.close(writing)
         _, said = process.communicate(GIVEN.get(arguments[0], b"{}\n"), timeout=60)
-    if arguments[0] == "encode":  # a line that is refused is told, whoever reads the others
+    if arguments[0] == "encode":  # an invalid line is reported, even if stdout is closed
         said = b"".join(line for line in said.splitlines() if not line.startswith(b"<stdin>:1:"))
     assert (process.returncode, said) == (-signal.SIGPIPE, b"")
 

@@ -289,7 +289,7 @@ def test_tagged_fields_whose_names_run_together() -> None:
     assert both_decode(outer, 1, encoded) == value
 
 
-LIKE_OTHERS = [  # a field, what stands for its value
+LIKE_OTHERS = [  # a field, a value of another type
     ("metadata", memoryview(array("i", [1, 2, 3]))),
     ("metadata", memoryview(b"abcdef")[::2]),
     ("metadata", bytearray(b"abc")),
@@ -311,7 +311,7 @@ def test_what_is_like_bytes_and_text(field: str, value: Any) -> None:
 def test_a_subclass_is_read_without_its_constructor() -> None:
     class Heir(HeartbeatRequest):
         def __init__(self) -> None:
-            raise AssertionError("nobody asked for this")
+            raise AssertionError("must not be called")
 
     encoded = encode(HeartbeatRequest(group_id="g"), 4)
     for engine in ENGINES:

@@ -101,7 +101,7 @@ def test_a_wrong_checksum() -> None:
     found = told(bytes(data))
     assert found.pieces[0].note.endswith("wrong checksum")
     assert [leaf.note for leaf in found.leaves() if leaf.name == "crc"] == ["wrong"]
-    assert len(values(found, "key")) == 5  # told all the same
+    assert len(values(found, "key")) == 5  # explained nevertheless
 
 
 def test_a_control_batch() -> None:

@@ -205,7 +205,7 @@ def test_a_tree() -> None:
     ]
 
 
-REFUSED = [  # frame, paths of the leaves that are told, path and offset of the rest
+REFUSED = [  # frame, paths of the decoded leaves, path and offset of the rest
     ("", [], "", 0),
     ("000b00", [], "", 0),
     ("03e70000", [], "header.request_api_key", 0),

@@ -122,7 +122,7 @@ def crash(proxy: Between, request: bytes, answer: bytes) -> bytes:
 
 
 def harm(proxy: Between, request: bytes, answer: bytes) -> bytes:
-    """The healthy member is thrown out by a bad request of somebody else."""
+    """The healthy member is evicted by a malformed request of another client."""
     proxy.hurt |= bad(request)
     if proxy.hurt and answer and request[:2] == struct.pack(">h", HEARTBEAT) and b"-healthy" in request:
         proxy.hurt = False
@@ -152,7 +152,7 @@ def test_one_api(address: tuple[str, int], api: int) -> None:
         fuzzer.close()
 
 
-WRONG: list[tuple[str, Answer, str, float]] = [  # kind, what the proxy does, what is told of it, patience
+WRONG: list[tuple[str, Answer, str, float]] = [  # kind, what the proxy does, expected detail, timeout
     (CORRELATION, wrong_correlation, "sent correlation id", 5),
     (UNREADABLE, bytes_behind, "1 trailing bytes after the response", 5),
     (UNREADABLE, garbage, "frame length 1213486160", 5),

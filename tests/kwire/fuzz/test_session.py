@@ -117,7 +117,7 @@ DUE: list[tuple[str, bytes, float]] = [
     ("more is announced", b"\0\0\0\xff" + b"\0\3\0\1", math.inf),
     ("an API that only the broker knows", pack(struct.pack(">hhi", 999, 0, 1)), math.inf),
     ("an unknown API", pack(struct.pack(">hhi", 998, 0, 1)), RESPONSE_TIME),
-    ("nobody waits for acks", sent(ProduceRequest(acks=0), 9), math.inf),
+    ("no wait for acks", sent(ProduceRequest(acks=0), 9), math.inf),
     ("acks", sent(ProduceRequest(acks=1, timeout_ms=1_000), 9), 1 + RESPONSE_TIME),
     ("a long wait", sent(FetchRequest(max_wait_ms=2**31 - 1), 4), math.inf),
     ("a wait below zero", sent(FetchRequest(max_wait_ms=-5), 4), RESPONSE_TIME),

@@ -36,7 +36,7 @@ CELLS = [
 
 
 def plain(form: Any) -> Any:
-    """Without what stands under names of our own."""
+    """Without the additional keys."""
     if isinstance(form, dict):
         return {k: plain(v) for k, v in form.items() if not k.startswith("_") or k == UNKNOWN_TAGS}
     return [plain(item) for item in form] if isinstance(form, list) else form

@@ -13,7 +13,7 @@ def of(log: CallLog) -> list[Life]:
 
 
 def anew() -> CallLog:
-    """Everybody is gone, the group is deleted; two others come 60 ms apart and wait for each other."""
+    """All members leave and the group is deleted; two new members join 60 ms apart and wait for each other."""
     log = two_members()
     log.join("x", 5000, -1, error=79, member_id="", given="x")
     log.join("x", 5010, 1, "x", "y", took=100)
@@ -59,7 +59,7 @@ def test_rows_of_both_lives() -> None:
 
 
 def test_coordinator_without_memory() -> None:
-    """Members are told that nobody knows them; their commits are lost, so new ones may be lower."""
+    """Members get UNKNOWN_MEMBER_ID; their commits are lost, so new ones may be lower."""
     log = two_members()
     log.commit("a", 800, 3, 0, 50)
     log.beat("a", 900, 3, error=25)

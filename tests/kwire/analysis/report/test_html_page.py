@@ -124,7 +124,7 @@ def unfinished(protocol: str = "range") -> CallLog:
 
 
 def test_unfinished_generation_is_no_band(browser: Any, tmp_path: Path) -> None:
-    """Until a member is told its share it reads nothing: its last share ends when it rejoins, and red goes on."""
+    """Until a member receives its share it reads nothing: its last share ends when it rejoins, red continues."""
     page = shown(browser, tmp_path, unfinished().tables())
     painted = bars(page)
     assert set(painted) == {"generation 1", "stopped"}

@@ -11,7 +11,7 @@ from kwire.capture.limits import HEAD
 
 
 class Listener:
-    """Keeps what it is told; a frame is one that says so twice."""
+    """An owner that records its calls; a frame is valid if its length is in it twice."""
 
     def __init__(self, passed: bool = False) -> None:
         self.passed = passed

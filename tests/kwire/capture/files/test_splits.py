@@ -1,4 +1,4 @@
-"""Guessed parts of a file give what exact ones give, or are told to be wrong."""
+"""Guessed parts of a file give the same as exact ones, or are reported as wrong."""
 
 from __future__ import annotations
 
