@@ -115,7 +115,7 @@ CLUSTER = text(
 )
 LIFE = integer(
     "life",
-    "counts up when the group begins anew under its name: deleted, expired, or a coordinator without memory",
+    "counts the lives of the group id: after deletion, expiry, or loss of the coordinator's state a new one begins",
     "count",
 )
 PROTOCOL = text("protocol", "`classic` (JoinGroup), `consumer` (KIP-848), `share` or `streams`")

@@ -38,7 +38,7 @@ CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
 
 EVENTS: Mapping[str, str] = {
     "join_sent": "a JoinGroup, or a first heartbeat (epoch 0): `topics` subscribed, `partitions` still owned",
-    "member_id_given": "the answer MEMBER_ID_REQUIRED: a member id to join with (KIP-394)",
+    "member_id_given": "the response MEMBER_ID_REQUIRED: a member id to join with (KIP-394)",
     "join_done": "the answer: `generation`; classic also `leader`, `protocol_name`, and to the leader `members`",
     "join_error": "the answer refuses",
     "sync_sent": "a SyncGroup",
@@ -48,21 +48,21 @@ EVENTS: Mapping[str, str] = {
     "heartbeat": "a heartbeat that was answered without news; at the time of its request if no answer was seen",
     "heartbeat_error": "a heartbeat was answered with an error; REBALANCE_IN_PROGRESS asks to rejoin",
     "leave": "a member leaves by itself (or is removed by an admin); `generation` -2: a static one that will come back",
-    "subscribed": "KIP-848: a heartbeat that says what is subscribed",
-    "owned": "KIP-848: a heartbeat that says what the member owns: how it acknowledges a revocation",
-    "epoch_change": "KIP-848: the member is told another epoch",
-    "assigned": "KIP-848: the member is told what it should own",
-    "fenced": "KIP-848: the member is not known, or its epoch is not right: it starts over",
+    "subscribed": "KIP-848: a heartbeat with a subscription",
+    "owned": "KIP-848: a heartbeat with the owned partitions, which acknowledges a revocation",
+    "epoch_change": "KIP-848: the member receives another epoch",
+    "assigned": "KIP-848: the member receives its assignment",
+    "fenced": "KIP-848: the member id is unknown or its epoch is wrong: it rejoins",
     "commit": "an offset of a partition is committed",
-    "commit_error": "the same, refused",
+    "commit_error": "an offset commit that is refused",
     "txn_commit": "an offset is committed in a transaction; `offset_commits.outcome` is its outcome",
-    "txn_commit_error": "the same, refused",
+    "txn_commit_error": "an offset commit that is refused",
     "coordinator_found": "FindCoordinator: `leader` is where the coordinator is",
     "coordinator_error": "FindCoordinator is refused",
-    "coordinator_moved": "inferred: the coordinator is not where it was",
-    "member_silent": "inferred: a member is not heard of for its session timeout, and the group goes on without it",
-    "static_restart": "inferred: a static member came back; `reason` says which id it had, and if a rebalance followed",
-    "revocation_acknowledged": "inferred: a member does not own any more what it was told to give up",
+    "coordinator_moved": "inferred: the coordinator moved to another broker",
+    "member_silent": "inferred: no request of a member within its session timeout, and the group continues without it",
+    "static_restart": "inferred: a static member came back; `reason` has its previous id, and whether a rebalance followed",
+    "revocation_acknowledged": "inferred: a member no longer owns partitions that it had to revoke",
 }
 
 
@@ -72,7 +72,7 @@ class GroupEvent:
 
     ts: Annotated[
         int,
-        moment("ts", "of the request, if the event is one that a member does; of the response, if one that it is told"),
+        moment("ts", "of the request, if the event is one that a member does; of the response, if the broker does it"),
     ]
     group_id: Annotated[str, GROUP]
     protocol: Annotated[str | None, PROTOCOL]
@@ -94,9 +94,7 @@ class GroupEvent:
     rebalance_timeout_ms: Annotated[
         int | None, integer("rebalance_timeout_ms", "of a JoinGroup or a full heartbeat", "ms")
     ] = None
-    interval_ms: Annotated[
-        int | None, integer("interval_ms", "heartbeat interval that a KIP-848 coordinator told", "ms")
-    ] = None
+    interval_ms: Annotated[int | None, integer("interval_ms", "heartbeat interval in a KIP-848 response", "ms")] = None
     protocol_name: Annotated[
         str | None, text("protocol_name", "assignor: of the group in a JoinGroup answer, of the member in a heartbeat")
     ] = None
@@ -109,7 +107,7 @@ class GroupEvent:
     )
     partitions: Annotated[
         list[str] | None,
-        texts("partitions", "`topic-partition`: owned, told or planned; null where the message says nothing"),
+        texts("partitions", "`topic-partition`: owned, received or planned; null where the message has none"),
     ] = None
     topic: Annotated[str | None, text("topic", "of a commit")] = None
     partition: Annotated[int | None, integer("partition", "of a commit")] = None

@@ -44,7 +44,7 @@ CONNECTIONS = _table(
     text("client", "host:port of the side that sends requests"),
     text("broker", "host:port of the other side"),
     CLUSTER,
-    integer("node_id", "id of the broker; null if no answer lists its address, as where names are told"),
+    integer("node_id", "id of the broker; null if no response lists its address"),
     moment("first_ts", "first packet"),
     moment("last_ts", "last packet"),
     text("status", "`kafka`, `tls`, `sasl_opaque` or `not_kafka`"),
@@ -123,11 +123,11 @@ REBALANCES = _table(
     ),
     moment(
         "joined_ts",
-        "classic: first answer to a JoinGroup of the generation; KIP-848: first time that a member is told it",
+        "classic: first answer to a JoinGroup of the generation; KIP-848: first time that a member receives it",
     ),
     moment(
         "ended_ts",
-        "classic: last answer to a SyncGroup of the generation; KIP-848: last member told the epoch, or a share of it",
+        "classic: last answer to a SyncGroup of the generation; KIP-848: last member to receive the epoch or a share",
     ),
     millis("duration_ms", "`ended_ts - started_ts`"),
     text(
@@ -148,9 +148,9 @@ REBALANCES = _table(
         "what the stop-the-world times of this row are: `eager` (first JoinGroup to SyncGroup answer: nothing is "
         "read; or longer, for partitions of a member that is gone: from the moment it left or was last heard of), "
         "`cooperative` and `consumer` (a partition that moved: from the moment its owner had to give it "
-        "up, left or was last heard of, to the moment the new owner was told)",
+        "up, left or sent its last request, to the moment the new owner received it)",
     ),
-    millis("stw_ms_max", "longest of the members' `stw_ms`; null if nobody stopped"),
+    millis("stw_ms_max", "longest of the members' `stw_ms`; null if no member stopped"),
     millis("stw_ms_avg", "mean of the members' `stw_ms` that are not null"),
     integer("partitions_moved", "partitions whose owner is another than the last that they had", "count"),
     flag(
@@ -216,8 +216,8 @@ ASSIGNMENTS = _table(
     CLIENT,
     text("topic", "topic name; `id:...` if only the id was seen"),
     integer("partition", "partition number"),
-    text("from_prev_owner", "member id of who had it last before this generation, null if nobody was seen to"),
-    text("source", "`told`: in an answer to the member; `planned`: only in the leader's SyncGroup"),
+    text("from_prev_owner", "member id of the last owner before this generation, null if none was captured"),
+    text("source", "`told`: in a response to the member; `planned`: only in the leader's SyncGroup"),
 )
 
 ASSIGNMENT_CHANGES = _table(
@@ -449,7 +449,7 @@ WHAT_IF_ASSIGNMENTS = _table(
     CLIENT,
     text("topic", "topic name"),
     integer("partition", "partition number"),
-    text("from_prev_owner", "member id of who would have had it last before, null if nobody"),
+    text("from_prev_owner", "member id of the last owner under the other assignor, null if none"),
 )
 
 TABLES: Mapping[str, Table] = {
