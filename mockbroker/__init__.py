@@ -1,7 +1,7 @@
-"""A broker for tests that real Kafka clients cannot tell from Apache Kafka's where consumer groups are concerned.
+"""A Kafka cluster for tests, in the same process: ``run_cluster`` for any code, ``open_cluster`` for trio.
 
-The public names are listed in ``__init__.pyi``. Each is loaded when it is first used: pytest loads this package in
-every run, also where no test needs a broker.
+Consumer groups behave as in Apache Kafka. Each public name is imported when it is first used, because pytest loads
+this package in every run, also if no test needs a broker.
 """
 
 from functools import cache
@@ -9,7 +9,7 @@ from functools import cache
 
 @cache
 def _homes() -> dict[str, str]:
-    """Return the module of each public name, as the stub imports them."""
+    """Return the module of each public name, read from the imports of ``__init__.pyi``."""
     homes = {}
     for line in __spec__.loader.get_data(f"{__file__}i").decode().splitlines():  # ``__init__.pyi``
         if line.startswith("from "):

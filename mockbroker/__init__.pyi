@@ -1,4 +1,4 @@
-"""The public names. Type checkers read this file, and ``__init__.py`` loads from it what is asked for."""
+"""The public names of mockbroker. Type checkers read this file; ``__init__.py`` imports each name on first use."""
 
 from mockbroker.api.clock import Clock as Clock
 from mockbroker.api.cluster import Cluster as Cluster
@@ -18,7 +18,7 @@ from mockbroker.base.settings import SettingsError as SettingsError
 from mockbroker.broker.failover import FailoverError as FailoverError
 from mockbroker.broker.journal import Event as Event
 from mockbroker.broker.request_log import Request as Request
-from mockbroker.net.in_process import Line as Line
-from mockbroker.net.in_process import LineClosedError as LineClosedError
+from mockbroker.net.in_process import ConnectionClosedError as ConnectionClosedError
+from mockbroker.net.in_process import InProcessConnection as InProcessConnection
 from mockbroker.net.tls import TlsFiles as TlsFiles
 from mockbroker.storage.disk import DataDirError as DataDirError

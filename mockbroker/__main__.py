@@ -1,10 +1,10 @@
-"""The command ``mockbroker``, and ``python -m mockbroker``."""
+"""The entry point of the command ``mockbroker`` and of ``python -m mockbroker``."""
 
 from kwire.process import run
 
 
 def main() -> None:
-    """Raises: SystemExit."""
+    """Run the command line. Raises: SystemExit."""
     run("mockbroker.cli")
 
 

@@ -1,7 +1,7 @@
-"""A Kafka consumer on trio: ``async with open_consumer(...) as consumer: async for record in consumer``.
+"""A Kafka consumer for trio: ``async with open_consumer(...) as consumer: async for record in consumer``.
 
-It knows nothing of the broker beside it and works with any Kafka. Below ``driver.py`` there is no trio, socket, clock
-or chance: what happened goes in (bytes, time, what the user asks for), what has to be done comes out.
+It works with any Kafka cluster and does not depend on mockbroker's broker. Its protocol logic is sans-IO: only
+``driver.py`` and the modules above it use trio, sockets and clocks.
 """
 
 from mockbroker.client.consumer import Consumer, GroupMetadata, Interceptor, RebalanceListener, open_consumer

@@ -1,6 +1,6 @@
-"""Fixtures for tests that need a Kafka cluster: ``kafka_cluster`` and ``kafka_cluster_factory``.
+"""The pytest fixtures ``kafka_cluster`` and ``kafka_cluster_factory``, and the marker ``kafka``.
 
-Nothing but pytest is imported before a fixture is used: every run of pytest in the environment loads this file.
+Every run of pytest in the environment loads this module, so nothing but pytest is imported before a fixture is used.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 MARK = "kafka"
 MARK_HELP = (
-    f"{MARK}(topics=None, config=None, brokers=1, listeners=(), users=None, clock='real'): what the fixture "
-    "kafka_cluster begins with in this test: topics as name to partitions, config by Kafka's names, as in "
-    '{"group.max.size": 2}, how many brokers, listeners such as "SASL_SSL", users as name to password, '
-    'clock "manual" for one that the test advances.'
+    f"{MARK}(topics=None, config=None, brokers=1, listeners=(), users=None, clock='real'): configure the fixture "
+    "kafka_cluster: topics (name to number of partitions), config (broker settings by Kafka's names, such as "
+    '{"group.max.size": 2}), number of brokers, listeners (such as "SASL_SSL"), users (name to password), '
+    'clock ("manual" for a stopped clock that the test advances).'
 )
-MARK_WORDS = {"topics", "config", "brokers", "listeners", "users", "clock"}
+MARK_ARGUMENTS = {"topics", "config", "brokers", "listeners", "users", "clock"}
 
-# Kafka's defaults suit a cluster in production; a test waits neither 3 s for more members, nor 6 s for a dead one, nor
-# 0.1 s for being refused.
+# Kafka's defaults suit production. A test should not wait 3 s for more members, 6 s until a dead member is evicted, or
+# 0.1 s until a failed authentication is answered.
 TEST_CONFIG = {
     "connection.failed.authentication.delay.ms": 0,
     "group.initial.rebalance.delay.ms": 0,
@@ -40,8 +40,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def kafka_cluster(request: pytest.FixtureRequest, _kafka_threads: _Threads) -> Iterator[ThreadCluster]:
-    """A Kafka cluster that is empty at the start of the test; @pytest.mark.kafka(...) gives it topics and settings."""
-    brokers, topics, config, listeners, users, clock = _wanted(request.node)
+    """Return a new, empty Kafka cluster; ``@pytest.mark.kafka(...)`` sets topics, settings and brokers."""
+    brokers, topics, config, listeners, users, clock = _mark_arguments(request.node)
     thread = _kafka_threads.get(brokers)
     cluster = thread.start_over(topics, TEST_CONFIG | config, listeners, users, clock)
     request.node.stash[_USED] = cluster
@@ -51,7 +51,10 @@ def kafka_cluster(request: pytest.FixtureRequest, _kafka_threads: _Threads) -> I
 
 @pytest.fixture
 def kafka_cluster_factory() -> Iterator[Callable[..., ThreadCluster]]:
-    """Makes Kafka clusters: factory(brokers=1, topics={"orders": 6}, config={...}); closed at the end of the test."""
+    """Return a function that creates Kafka clusters, which are closed at the end of the test.
+
+    Use it as ``factory(brokers=1, topics={"orders": 6}, config={...})``.
+    """
     from mockbroker.api.thread import run_cluster
 
     with ExitStack() as stack:
@@ -65,9 +68,11 @@ def kafka_cluster_factory() -> Iterator[Callable[..., ThreadCluster]]:
             users: Mapping[str, str] | None = None,
             clock: str = "real",
         ) -> ThreadCluster:
-            given = TEST_CONFIG | dict(config or {})
+            merged = TEST_CONFIG | dict(config or {})
             return stack.enter_context(
-                run_cluster(brokers=brokers, topics=topics, config=given, listeners=listeners, users=users, clock=clock)
+                run_cluster(
+                    brokers=brokers, topics=topics, config=merged, listeners=listeners, users=users, clock=clock
+                )
             )
 
         yield make
@@ -82,23 +87,23 @@ def _kafka_threads() -> Iterator[_Threads]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A test that failed tells what happened in the groups."""
+    """Add the last group events to the report of a failed test."""
     report = yield
     if report.when == "call" and report.failed and (cluster := item.stash.get(_USED, None)) is not None:
         from mockbroker.api.cluster import ClusterClosedError
-        from mockbroker.api.wait import events_told
+        from mockbroker.api.wait import event_report
 
         try:
             events = cluster.events()
         except ClusterClosedError:
             events = []
         if events:
-            report.sections.append(("Kafka groups", "\n".join(events_told(events))))
+            report.sections.append(("Kafka groups", "\n".join(event_report(events))))
     return report
 
 
 class _Threads:
-    """The brokers of this process, one thread for each number of brokers that was asked for."""
+    """The broker threads of this process, one for each number of brokers in use."""
 
     def __init__(self) -> None:
         self._threads: dict[int, BrokerThread] = {}
@@ -113,7 +118,10 @@ class _Threads:
         return self._threads[brokers]
 
     def check(self, brokers: int) -> None:
-        """Raises: what the thread died of, if it did; the next test gets another."""
+        """Check that a thread is running; if not, drop it, so that the next test gets a new one.
+
+        Raises: the exception that ended the thread.
+        """
         from mockbroker.api.cluster import ClusterClosedError
 
         thread = self._threads[brokers]
@@ -128,10 +136,13 @@ class _Threads:
             self._threads.popitem()[1].close()
 
 
-def _wanted(
+def _mark_arguments(
     item: pytest.Item,
 ) -> tuple[int, Mapping[str, int], dict[str, object], Iterable[str], Mapping[str, str], str]:
-    """What the marks say: those nearer to the test win, name by name. Raises: TypeError for a mark that is wrong."""
+    """Return the merged arguments of the test's marks; for each argument the mark closest to the test wins.
+
+    Raises: TypeError if a mark has positional or unknown arguments.
+    """
     brokers = 1
     topics: dict[str, int] = {}
     config: dict[str, object] = {}
@@ -139,8 +150,10 @@ def _wanted(
     users: dict[str, str] = {}
     clock = "real"
     for mark in reversed(list(item.iter_markers(MARK))):
-        if mark.args or not set(mark.kwargs) <= MARK_WORDS:
-            raise TypeError(f"@pytest.mark.{MARK} takes {', '.join(sorted(MARK_WORDS))}, by name")
+        if mark.args or not set(mark.kwargs) <= MARK_ARGUMENTS:
+            raise TypeError(
+                f"invalid @pytest.mark.{MARK}: expected only keyword arguments of {', '.join(sorted(MARK_ARGUMENTS))}"
+            )
         brokers = mark.kwargs.get("brokers", brokers)
         topics |= mark.kwargs.get("topics") or {}
         config |= mark.kwargs.get("config") or {}

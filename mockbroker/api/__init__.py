@@ -1,1 +1,1 @@
-"""The Python API of a cluster."""
+"""The Python API: clusters, their clock, their records, and the conditions that a test can wait for."""

@@ -8,30 +8,36 @@ from mockbroker.net.tls import Tls, TlsFiles
 
 
 class Certificates:
-    """Certificates of a cluster, made when a listener first needs them, and again when settings name other files."""
+    """The TLS contexts and certificate files of a cluster.
+
+    They are made when the first TLS listener opens, and again when the settings name other files or hosts.
+    """
 
     def __init__(self, host: str) -> None:
         self._host = host
-        self._made: Tls | None = None
-        self._of: tuple[str, ...] = ()
+        self._tls: Tls | None = None
+        self._inputs: tuple[str, ...] = ()
 
     @property
     def files(self) -> TlsFiles:
-        """What clients need; no files before a listener has needed certificates."""
-        return self._made.files if self._made else TlsFiles()
+        """The files that TLS clients need; all None before the first TLS listener is opened."""
+        return self._tls.files if self._tls else TlsFiles()
 
     def get(self, settings: Settings, addresses: Addresses) -> Tls:
-        """Return the TLS contexts for these settings and names. Raises: SettingsError."""
+        """Return the TLS contexts for these settings and host names, reusing those made for the same ones.
+
+        Raises: SettingsError if the settings name unusable keystore or truststore files.
+        """
         names = sorted({self._host} | addresses.names)
-        of = (settings.ssl_client_auth, settings.ssl_keystore_location, settings.ssl_truststore_location, *names)
-        if self._made is None or of != self._of:
-            made = Tls(settings, *names)
+        inputs = (settings.ssl_client_auth, settings.ssl_keystore_location, settings.ssl_truststore_location, *names)
+        if self._tls is None or inputs != self._inputs:
+            tls = Tls(settings, *names)
             self.close()
-            self._made, self._of = made, of
-        return self._made
+            self._tls, self._inputs = tls, inputs
+        return self._tls
 
     def close(self) -> None:
-        """Delete the files that were made."""
-        if self._made is not None:
-            self._made.close()
-            self._made = None
+        """Delete the certificate files that were made."""
+        if self._tls is not None:
+            self._tls.close()
+            self._tls = None

@@ -1,4 +1,4 @@
-"""The clock of a cluster, as tests have it in hand."""
+"""The clock of a cluster: tests can read, stop and advance it."""
 
 from __future__ import annotations
 
@@ -8,57 +8,69 @@ from mockbroker.api.operations import Handle, operation
 from mockbroker.broker.journal import Event
 from mockbroker.net.server import Server
 
-DIGITS = 6  # behind the point: what is smaller is rounding, since trio's time begins anywhere
-MOST = 10 * 365 * 86_400.0  # seconds of one step: no timeout is longer, and calendars go on
+DECIMALS = 6  # of seconds; further ones are floating-point noise, since trio's clock starts at a large number
+MAX_STEP = 10 * 365 * 86_400.0  # seconds; no timeout is longer, and datetime can still represent the result
 
 
 class ClockOperations(Handle):
-    """What can be asked of the clock without waiting. To add an operation is to add a method here."""
+    """The operations of the clock that return at once. A method added here is available on every handle."""
 
     _server: Server
 
     @property
     @operation
     def running(self) -> bool:
-        """False while it stands still."""
+        """Whether the clock is running; False while it is stopped."""
         return self._server.clock.running
 
     @operation
     def now(self) -> float:
-        """Seconds since the cluster began or was reset, as events are told with (``time_ms``); to the microsecond."""
-        return round(self._server.clock.read() - self._server.router.journal.begin, DIGITS)
+        """Return the seconds since the cluster started or was reset, rounded to microseconds.
+
+        The ``time_ms`` of events and requests is this time in milliseconds.
+        """
+        return round(self._server.clock.read() - self._server.router.journal.begin, DECIMALS)
 
     @operation
     def wall(self) -> float:
-        """Seconds since 1970, as records are stamped. Not rounded to milliseconds."""
+        """Return the broker's wall-clock time in seconds since 1970, not rounded.
+
+        The timestamps that the broker writes into records come from it.
+        """
         return self._server.router.broker.wall(self._server.clock.read())
 
     @operation
     def stop(self) -> None:
-        """Stand still; nothing becomes due until ``advance`` or ``resume``."""
+        """Stop the clock: no timeout expires until ``advance`` or ``resume`` is called."""
         self._server.stop_clock()
 
     @operation
     def resume(self) -> None:
-        """Run on from where it stands. What was left out is not made up for: time never jumps by itself."""
+        """Let the clock run again from the time at which it was stopped; the real time in between is not added."""
         self._server.resume_clock()
 
 
 class Clock(ClockOperations):
-    """The broker's time: that of groups, transactions, offsets and records, not that of connections.
+    """The clock of a cluster, used for groups, transactions, offsets and records, but not for connections.
 
-    It runs like any clock, until it is stopped; a cluster with ``clock="manual"`` begins with it stopped.
+    It runs in real time until it is stopped. A cluster with ``clock="manual"`` starts with a stopped clock.
     """
 
     def __init__(self, server: Server) -> None:
         self._server = server
 
     async def advance(self, seconds: float) -> list[Event]:
-        """Let time pass at once: what is due happens in order, each thing at its own time; the events of it.
+        """Move the clock forward at once, and return the group events that this causes.
 
-        What clients have sent before is handled first. What they say to it comes after: then the clock stands at the
-        end of the step, or runs on from there if it ran. Raises: ValueError for less than 0 or more than ten years.
+        Requests that clients have sent before the call are handled first. Then every timeout within the step expires,
+        in order and each at its own time. Requests that clients send in reaction are handled after the step, when the
+        clock already shows the end of it.
+
+        Args:
+            seconds: Length of the step, from 0 to ten years (315,360,000 s).
+
+        Raises: ValueError if ``seconds`` is out of range.
         """
-        if not (isfinite(seconds) and 0 <= seconds <= MOST):
-            raise ValueError(f"advance: {seconds} seconds are not between 0 and {MOST:.0f}: time never goes back")
+        if not (isfinite(seconds) and 0 <= seconds <= MAX_STEP):
+            raise ValueError(f"cannot advance the clock by {seconds} s: expected 0 to {MAX_STEP:.0f} s")
         return await self._server.advance(seconds)

@@ -1,4 +1,4 @@
-"""Clusters from trio: ``open_cluster``, and what can be asked of one from inside."""
+"""Clusters for trio: ``open_cluster``, and the handle ``Cluster`` that it returns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mockbroker.api.certificates import Certificates
 from mockbroker.api.clock import Clock
 from mockbroker.api.open_listeners import PortInUseError, close_all, nodes_at, open_listeners
 from mockbroker.api.operations import ClusterOperations
-from mockbroker.api.plan import Plan
+from mockbroker.api.plan import Plan, counted_brokers
 from mockbroker.api.snapshots import GroupSnapshot
 from mockbroker.api.wait import Goal
 from mockbroker.base.release import KAFKA_4_2
@@ -25,31 +25,36 @@ from mockbroker.broker.journal import Event, Journal
 from mockbroker.broker.router import Router
 from mockbroker.net.addresses import Addresses
 from mockbroker.net.clock import BrokerTime
-from mockbroker.net.in_process import Line
+from mockbroker.net.in_process import InProcessConnection
 from mockbroker.net.listeners import LAST_PORT
 from mockbroker.net.server import Server
 from mockbroker.net.tls import TlsFiles
 from mockbroker.storage.disk import DataDirError
 from mockbroker.topics.model import Node
 
-if TYPE_CHECKING:  # most clusters keep nothing on disk
+if TYPE_CHECKING:  # imported on demand: most clusters have no data directory
     from mockbroker.storage.data_dir import DataDir
 
-WAIT = 10.0  # seconds that wait_group gives a group: three real clients need one or two
+WAIT_TIMEOUT = 10.0  # seconds; the default of wait_group: a group of three real clients needs one or two
 log = logging.getLogger("mockbroker")
 
 
 class ClusterClosedError(RuntimeError):
-    """The cluster is gone, belongs to another test by now, or runs in another process."""
+    """Raised when a handle is used after its cluster was closed or its test has finished, or in a forked process."""
 
 
 class Cluster(ClusterOperations):
-    """A running cluster, to be used in the trio run that opened it. ``life``: how often it started over."""
+    """A handle of a running cluster, for use inside the trio run that opened it.
+
+    Attributes:
+        clock: The broker's clock, which a test can stop and advance.
+        start_count: How often ``start_over`` has replaced the cluster; 0 at first.
+    """
 
     def __init__(
         self, plan: Plan, server: Server, host: str, tls: Certificates, data_dir: DataDir | None = None
     ) -> None:
-        self.life = 0
+        self.start_count = 0
         self._data_dir = data_dir
         self.clock = Clock(server)
         self._tls = tls
@@ -58,25 +63,25 @@ class Cluster(ClusterOperations):
         self._router = server.router
         self._host = host
         self._waiting = trio.lowlevel.ParkingLot()
-        self.journal.listeners.append(self._happened)
+        self.journal.listeners.append(self._wake_waiters)
 
-    def _happened(self, _: Event) -> None:
+    def _wake_waiters(self, _: Event) -> None:
         self._waiting.unpark_all()
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """The brokers and where they listen, also those that were stopped."""
+        """The brokers with their ids and addresses, stopped ones included, ordered by id."""
         cluster = self._router.broker.cluster
         return tuple(node for _, node in sorted((cluster.nodes | cluster.down).items()))
 
     @property
     def bootstrap_servers(self) -> str:
-        """``host:port`` of every broker, with commas between."""
+        """The ``bootstrap.servers`` for clients: ``host:port`` of every broker's first listener, comma-separated."""
         return ",".join(f"{_bracketed(node.host)}:{node.port}" for node in self.nodes)
 
     @property
     def listeners(self) -> dict[str, str]:
-        """``host:port`` of every broker, with commas between, by the name of the listener."""
+        """The ``bootstrap.servers`` by listener name: comma-separated ``host:port`` of every broker."""
         names = [listener.name for listener in self._plan.listeners]
         return {
             name: ",".join(f"{_bracketed(n.host_of(name))}:{n.port_of(name)}" for n in self.nodes) for name in names
@@ -84,53 +89,73 @@ class Cluster(ClusterOperations):
 
     @property
     def tls(self) -> TlsFiles:
-        """What clients of listeners with TLS need; no files where there are none, or certificates were given."""
+        """The CA and client certificate files for TLS clients.
+
+        All None without a TLS listener, or if the settings name a keystore.
+        """
         return self._tls.files
 
     @property
     def journal(self) -> Journal:
-        """Where listeners hear of events."""
+        """The journal of group events; append a callback to ``journal.listeners`` to receive each new event."""
         return self._router.journal
 
-    def connect(self, node: int | None = None, client_id: str = "inside") -> Line:
-        """A connection to a broker (None: the first) in this process, without a socket, for clients made of messages.
+    def connect(self, node: int | None = None, client_id: str = "inside") -> InProcessConnection:
+        """Return an in-process connection to a broker: requests are sent as message objects, without a socket.
 
-        In virtual time (trio.testing.MockClock) nothing is under way while such clients wait, so the clock may jump.
-        Raises: ValueError if there is no such broker.
+        Because no bytes are in transit, it works in virtual time (``trio.testing.MockClock``).
+
+        Args:
+            node: Id of the broker; None for the broker with the lowest id.
+            client_id: The client id of the requests.
+
+        Raises: ValueError if the cluster has no such broker.
         """
         ids = [each.node_id for each in self.nodes]
         if node is not None and node not in ids:
-            raise ValueError(f"there is no broker {node}; there are {', '.join(map(str, ids))}")
+            raise ValueError(f"unknown broker {node}; broker ids of this cluster: {', '.join(map(str, ids))}")
         return self._server.connect(ids[0] if node is None else node, client_id)
 
     async def wait_group(
-        self, group_id: str, state: str | None = "Stable", members: int | None = None, timeout: float = WAIT
+        self, group_id: str, state: str | None = "Stable", members: int | None = None, timeout: float = WAIT_TIMEOUT
     ) -> GroupSnapshot:
-        """Wait until a group is in a state and has so many members; the group as it then is. None is any.
+        """Wait until a group is in a state with a number of members, and return a snapshot of it.
 
-        ``state``: Kafka's words: Stable, Empty, PreparingRebalance, CompletingRebalance, Dead; ``timeout``: seconds.
-        Raises: WaitTimeoutError, an AssertionError that tells how things stand; ClusterClosedError.
+        Args:
+            group_id: The group, which need not exist yet.
+            state: State name of Kafka: Empty, PreparingRebalance, CompletingRebalance, Stable or Dead; with the
+                consumer protocol Empty, Assigning, Reconciling, Stable or Dead. None for any state.
+            members: Number of members; None for any number.
+            timeout: Longest wait in seconds; the broker's clock does not affect it.
+
+        Raises:
+            WaitTimeoutError: The condition was not met in time. An AssertionError; its message shows the group and
+                the last events.
+            ClusterClosedError: The cluster was replaced during the wait.
+            ValueError: ``state`` is not the name of a state.
         """
         goal = Goal(group_id, state, members)
-        life = self.life
+        start_count = self.start_count
         with trio.move_on_after(timeout):
-            while (found := goal.met(self._router.broker)) is None:
+            while (group := goal.snapshot_if_met(self._router.broker)) is None:
                 await self._waiting.park()
-                if self.life != life:
-                    raise ClusterClosedError(f"the cluster started over while somebody waited for {goal}")
-            return found
-        raise goal.missed(self._router.broker, self.journal.events, timeout)
+                if self.start_count != start_count:
+                    raise ClusterClosedError(f"the cluster was replaced by start_over() while waiting for {goal}")
+            return group
+        raise goal.timeout_error(self._router.broker, self.journal.events, timeout)
 
-    def _come_back(self, node: int) -> None:
+    def _restart_listeners(self, node: int) -> None:
         try:
             self._server.restart_broker(node)
         except OSError as error:
-            raise PortInUseError(f"broker {node} cannot come back: {error}") from error
+            raise PortInUseError(
+                f"broker {node} cannot restart: {error}; free its port, or leave the broker stopped"
+            ) from error
 
     def _restart(self) -> None:
         self._check_no_data_dir()
         for node in self._server.stopped_nodes:
-            self._come_back(node)
+            self._restart_listeners(node)
         self._server.restart(self._plan.broker(self.nodes, self._server.clock))
         self._waiting.unpark_all()
 
@@ -142,9 +167,14 @@ class Cluster(ClusterOperations):
         users: Mapping[str, str] | None = None,
         clock: str = "real",
     ) -> None:
-        """Become another cluster, with other topics and settings at other ports: no client can follow.
+        """Replace the cluster by a new one with other topics and settings, at other ports.
 
-        Raises: SettingsError, also with a data directory, PortInUseError; then everything stays.
+        The connections of all clients are closed, and their old addresses refuse connections. The arguments are those
+        of ``open_cluster``. After an error the old cluster keeps running.
+
+        Raises:
+            SettingsError: A setting or topic is invalid, or the cluster has a data directory.
+            PortInUseError: A listener cannot be bound.
         """
         self._check_no_data_dir()
         plan = Plan.checked(len(self.nodes), topics, config, self._plan.as_version, listeners, users, clock)
@@ -152,14 +182,16 @@ class Cluster(ClusterOperations):
         bound = open_listeners(plan, self._host, 0, min(node.node_id for node in self.nodes), self._tls, addresses)
         if (settings := plan.without_effect()) != self._plan.without_effect():
             _log_without_effect(settings)
-        self.life += 1
+        self.start_count += 1
         self._plan = plan
         self._server.restart(plan.broker(nodes_at(addresses, bound), self._server.clock), bound)
         self._waiting.unpark_all()
 
     def _check_no_data_dir(self) -> None:
         if self._data_dir is not None:
-            raise SettingsError("a cluster with a data directory does not start over: what is on disk would be lost")
+            raise SettingsError(
+                "a cluster with a data directory cannot be reset: close it, and open one without data_dir"
+            )
 
 
 @asynccontextmanager
@@ -177,52 +209,65 @@ async def open_cluster(
     data_dir: str | Path | None = None,
     clock: str = "real",
 ) -> AsyncIterator[Cluster]:
-    """A cluster that lives as long as the block.
+    """Run a cluster for the duration of an ``async with`` block.
 
-    ``topics``: name to number of partitions; ``config``: Kafka's names; ``port``: of broker 0, broker n listens on
-    port + n, and 0 picks free ones; ``as_version``: the release of Kafka to be like; ``first_node``: id of the first
-    broker; ``listeners``: as in Kafka's setting, such as SASL_SSL or SASL_SSL://:9094, the first is at ``port``;
-    ``users``: passwords by name; ``data_dir``: a folder that keeps everything, in the form of Kafka's log directories,
-    and has it again for the next cluster; no answer goes to a socket before what it tells is on disk. ``clock``: manual
-    for one that stands still until it is advanced.
-    Raises: SettingsError, PortInUseError; DataDirError, also out of the block, when the folder cannot be used any more.
+    Args:
+        brokers: Number of brokers.
+        topics: Topics to create: name to number of partitions.
+        config: Broker settings by Kafka's names, such as ``{"group.max.size": 2}``.
+        host: Address that every listener binds to.
+        port: Port of the first broker; the n-th broker after it listens on port + n. 0 picks free ports.
+        as_version: The Kafka release to emulate, such as ``"3.9"``.
+        first_node: Id of the first broker.
+        listeners: Listeners as in Kafka's setting, such as ``SASL_SSL`` or ``SASL_SSL://:9094``. The first one is at
+            ``port``.
+        users: SASL users: name to password.
+        data_dir: Directory that keeps topics, records, groups and transactions in the format of Kafka's log
+            directories. A later cluster that opens it continues with them. A response is sent to a socket only once
+            the data it acknowledges is on disk.
+        clock: ``"real"``, or ``"manual"`` for a clock that is stopped until the test advances it.
+
+    Raises:
+        SettingsError: A setting, topic, listener or other argument is invalid.
+        PortInUseError: A listener cannot be bound.
+        DataDirError: ``data_dir`` cannot be opened; also raised at the end of the block if writing to it failed.
     """
     plan = Plan.checked(brokers, topics, config, as_version, listeners, users, clock)
     if not 0 <= port <= LAST_PORT or (port and port + brokers - 1 > LAST_PORT):
-        raise SettingsError(f"port: {port} for {brokers} brokers is not within 0 to {LAST_PORT}")
+        raise SettingsError(f"port: {port} for {counted_brokers(brokers)} is out of range (0-{LAST_PORT})")
     addresses = Addresses(plan.settings, plan.listeners, host)
     _log_without_effect(plan.without_effect())
-    disk = kept = None
+    disk = opened_data_dir = None
     if data_dir is not None:
         from mockbroker.storage.data_dir import DataDir
-        from mockbroker.storage.real_disk import RealDisk  # which not every system can have
+        from mockbroker.storage.real_disk import RealDisk  # not importable on every platform
 
         disk = RealDisk(Path(data_dir))
-        kept = DataDir(disk, str(data_dir))
+        opened_data_dir = DataDir(disk, str(data_dir))
     tls = Certificates(host)
     try:
         bound = open_listeners(plan, host, port, first_node, tls, addresses)
         try:
-            at = BrokerTime()
-            router = Router(plan.broker(nodes_at(addresses, bound), at, kept), Journal(at.read()))
-            if kept is not None:
-                _go_on(router, kept, at.read())
+            time = BrokerTime()
+            router = Router(plan.broker(nodes_at(addresses, bound), time, opened_data_dir), Journal(time.read()))
+            if opened_data_dir is not None:
+                _recover(router, opened_data_dir, time.read())
         except BaseException:
             close_all(bound)
             raise
-        server = Server(router, bound, data_dir=kept, clock=at)
+        server = Server(router, bound, data_dir=opened_data_dir, clock=time)
         failure: BaseException | None = None
         async with trio.open_nursery() as nursery:
             await nursery.start(_serve, server, nursery.cancel_scope)
             try:
-                yield Cluster(plan, server, host, tls, kept)
+                yield Cluster(plan, server, host, tls, opened_data_dir)
             except BaseException as error:
-                failure = error  # raised below as it is: the nursery is no business of the block
+                failure = error  # raised below, so that the nursery does not wrap it in an ExceptionGroup
             nursery.cancel_scope.cancel()
         if server.failure is not None:
             raise server.failure
-        if kept is not None:
-            kept.close()
+        if opened_data_dir is not None:
+            opened_data_dir.close()
         if failure is not None:
             raise failure
     finally:
@@ -234,23 +279,23 @@ async def open_cluster(
 async def _serve(
     server: Server, scope: trio.CancelScope, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Serve, and end the block when the server does so of itself."""
+    """Run the server, and cancel the block if the server ends by itself."""
     await server.run(task_status)
     scope.cancel()
 
 
-def _go_on(router: Router, data_dir: DataDir, now: float) -> None:
-    """Groups and transactions are as they were when the last broker ended. Raises: DataDirError."""
+def _recover(router: Router, data_dir: DataDir, now: float) -> None:
+    """Load groups and transactions from the data directory. Raises: DataDirError."""
     try:
         router.finish(failover.recovered(router.broker, now), now)
     except WireError as error:
-        raise DataDirError(f"data directory {data_dir.name}: a record of the coordinators: {error}") from error
+        raise DataDirError(f"data directory {data_dir.name}: a coordinator record cannot be read: {error}") from error
     data_dir.flush()
 
 
 def _log_without_effect(settings: Sequence[str]) -> None:
     if settings:
-        log.warning("settings that Kafka has and that have no effect here: %s", ", ".join(settings))
+        log.warning("settings without effect in mockbroker: %s", ", ".join(settings))
 
 
 def _bracketed(host: str) -> str:

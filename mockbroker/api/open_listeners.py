@@ -1,4 +1,4 @@
-"""Listeners of a cluster: bound at their ports, and the addresses that its brokers advertise."""
+"""The bound listeners of a cluster, and the addresses that its brokers advertise."""
 
 from __future__ import annotations
 
@@ -15,14 +15,25 @@ from mockbroker.topics.model import Node
 
 
 class PortInUseError(OSError):
-    """A listener that cannot be bound. The message names the port, and how to choose another."""
+    """Raised when a listener cannot be bound. The message names the address and how to choose another one."""
 
 
 def open_listeners(
     plan: Plan, host: str, port: int, first_node: int, tls: Certificates, addresses: Addresses
 ) -> list[BoundListener]:
-    """Return every listener of every broker, bound. Raises: SettingsError, PortInUseError; then none is open."""
-    settings, opened = plan.settings, list[BoundListener]()
+    """Bind every listener of every broker.
+
+    Args:
+        plan: The settings and listeners of the cluster.
+        host: Address to bind to.
+        port: Port of the first broker's first listener; 0 picks free ports.
+        first_node: Id of the first broker.
+        tls: Certificates for the listeners with TLS.
+        addresses: The addresses to advertise; host names in certificates come from them.
+
+    Raises: SettingsError, PortInUseError; the listeners bound so far are closed first.
+    """
+    settings, bound = plan.settings, list[BoundListener]()
     try:
         for number in range(plan.brokers):
             for listener in plan.listeners:
@@ -31,17 +42,17 @@ def open_listeners(
                         f"listeners: host {listener.host} is not supported; every listener binds to --host ({host})"
                     )
                 context = tls.get(settings, addresses).context if listener.tls else None
-                wanted = port_for(plan.listeners, listener.name, port, plan.brokers, number)
-                sock = _listen(host, wanted)
-                opened.append(BoundListener(first_node + number, sock, listener.name, context, listener.sasl))
+                listener_port = port_for(plan.listeners, listener.name, port, plan.brokers, number)
+                sock = _listen(host, listener_port)
+                bound.append(BoundListener(first_node + number, sock, listener.name, context, listener.sasl))
     except (SettingsError, PortInUseError):
-        close_all(opened)
+        close_all(bound)
         raise
-    return opened
+    return bound
 
 
 def close_all(bound: Iterable[BoundListener]) -> None:
-    """Close the sockets of listeners."""
+    """Close the sockets of bound listeners."""
     for each in bound:
         each.sock.close()
 
@@ -54,12 +65,12 @@ def _listen(host: str, port: int) -> socket:
     except OSError as error:
         raise PortInUseError(
             f"cannot listen on {host}:{port}: {error.strerror or error}; "
-            "choose another with --port (0 picks a free one) or --host"
+            "choose another port with --port (0 picks a free one), or another address with --host"
         ) from error
 
 
 def nodes_at(addresses: Addresses, bound: Iterable[BoundListener]) -> list[Node]:
-    """Return the brokers of bound listeners, with the addresses that they advertise."""
+    """Return one Node per broker of the bound listeners, with the addresses that it advertises."""
     places_of: dict[int, dict[str, tuple[str, int]]] = {}
     for each in bound:
         number = len(places_of) - (each.node in places_of)

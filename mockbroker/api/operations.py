@@ -1,4 +1,4 @@
-"""Operations of a cluster, written once for all handles: ``Cluster`` in trio and ``ThreadCluster`` for any thread."""
+"""The operations of a cluster, shared by its two handles: ``Cluster`` for trio and ``ThreadCluster`` for any thread."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-from mockbroker.api import records as inside
+from mockbroker.api import records as topic_records
 from mockbroker.api import snapshots
 from mockbroker.api.records import Record, Value
 from mockbroker.api.snapshots import GroupSnapshot
@@ -21,60 +21,70 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Handle:
-    """An object whose operations run where the cluster is: here, unless a subclass sends them to another thread."""
+    """The base of all handles. It runs operations in the current thread; subclasses may use the broker's thread."""
 
     def _perform(self, call: Callable[[Any], T]) -> T:
-        """Return what ``call`` returns for the object that has the cluster. Raises: what it raises."""
+        """Call ``call`` with the object that owns the cluster; return its result, or raise its exception."""
         return call(self)
 
 
 def operation(method: F) -> F:
-    """Make a method of a handle run where the cluster is; its ``self`` is the object there, such as the Cluster."""
+    """Decorate a method to run where the cluster runs; ``self`` is then the owning object, such as ``Cluster``."""
 
     @wraps(method)
     def performed(self: Handle, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        return self._perform(lambda there: method(there, *args, **kwargs))
+        return self._perform(lambda owner: method(owner, *args, **kwargs))
 
     return cast("F", performed)
 
 
 class ClusterOperations(Handle):
-    """What can be asked of a cluster without waiting. To add an operation is to add a method here."""
+    """The operations of a cluster that return at once. A method added here is available on every handle."""
 
     _router: Router
     _server: Server
 
     @operation
     def events(self) -> list[Event]:
-        """What happened in the groups so far."""
+        """Return the group events since the cluster started or was reset, oldest first."""
         return list(self._router.journal.events)
 
     @operation
     def requests(self, api: str | None = None) -> list[Request]:
-        """What clients asked, oldest first; ``api``: only these, by Kafka's name. Raises: ValueError.
+        """Return the decoded requests of clients, oldest first.
 
-        Limits: the latest 10,000 requests, and of these the latest with 32 MiB.
+        The latest 10,000 requests are kept, up to 32 MiB of frames.
+
+        Args:
+            api: Only requests of this API, by Kafka's name such as ``"JoinGroup"``; None for all APIs.
+
+        Raises: ValueError if ``api`` is not the name of an API.
         """
         return self._router.requests.of(api)
 
     @operation
     def groups(self) -> dict[str, GroupSnapshot]:
-        """Every group as it is now, by its id."""
+        """Return a snapshot of every group, by group id."""
         return snapshots.snapshots(self._router.broker)
 
     @operation
     def committed(self, group_id: str) -> dict[tuple[str, int], int]:
-        """The offsets of a group by topic and partition; none if there is no such group."""
+        """Return the committed offsets of a group, by topic and partition; empty if the group does not exist."""
         return snapshots.committed(self._router.broker, group_id)
 
     @operation
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, object] | None = None) -> None:
-        """A new topic. ``config``: Kafka's names of topic configurations.
+        """Create a topic with ``default.replication.factor`` replicas.
 
-        Raises: SettingsError if the name is taken or not legal, or for a configuration that no topic can have.
+        Args:
+            name: The name of the topic.
+            partitions: Number of partitions.
+            config: Topic configurations by Kafka's names, such as ``{"cleanup.policy": "compact"}``.
+
+        Raises: SettingsError if the topic exists, or its name, number of partitions or configuration is invalid.
         """
-        inside.create_topic(self._router.broker, name, partitions, config)
+        topic_records.create_topic(self._router.broker, name, partitions, config)
         self._server.perform([])
 
     def produce(
@@ -87,53 +97,74 @@ class ClusterOperations(Handle):
         headers: Sequence[tuple[str, bytes | None]] = (),
         timestamp: int | None = None,
     ) -> list[int]:
-        """Append to a topic and wake the consumers that wait for it; the offset of each record.
+        """Append records to a topic without a client, and return the offset of each one.
 
-        ``records``: values, as bytes or text, which get the key, headers and timestamp (milliseconds since 1970, None
-        for now) given here; or ``Record``s, which stay as they are. Without partition a key decides as in Kafka's
-        producer, and values without one go to the partitions in turn, the first to 0.
-        Raises: UnknownTopicError, and then nothing is written.
+        Fetch requests that wait for new records are answered.
+
+        Args:
+            topic: The topic, which must exist.
+            records: Values as bytes, text (encoded as UTF-8) or None, to which the arguments below apply; or
+                ``Record`` objects, to which they do not apply.
+            partition: Partition to append to. With None, the key decides as in Kafka's producer, and records without a
+                key are distributed round-robin, beginning with partition 0.
+            key: Key of each record.
+            headers: Headers of each record, as pairs of name and value.
+            timestamp: Timestamp of each record in milliseconds since 1970; None for the broker's current time.
+
+        Raises: UnknownTopicError if the topic or a partition does not exist; nothing is written then.
         """
-        like = Record(key=key, headers=headers, timestamp=timestamp, partition=partition)
-        return self._append(topic, inside.as_records(records, like))
+        template = Record(key=key, headers=headers, timestamp=timestamp, partition=partition)
+        return self._append(topic, topic_records.as_records(records, template))
 
     @operation
     def _append(self, topic: str, records: Sequence[Record]) -> list[int]:
         now = self._router.broker.wall(self._server.clock.read())
-        offsets, effects = inside.produce(self._router.broker, topic, records, round(now * 1000))
+        offsets, effects = topic_records.produce(self._router.broker, topic, records, round(now * 1000))
         self._server.perform(effects)
         return offsets
 
     @operation
     def records(self, topic: str, partition: int | None = None, *, committed: bool = False) -> list[Record]:
-        """What is in a topic, or in one partition, by partition and offset. Raises: UnknownTopicError.
+        """Return the records of a topic, ordered by partition and offset.
 
-        ``committed``: only what a consumer with isolation level read_committed sees by now.
+        Args:
+            topic: The topic, which must exist.
+            partition: Only the records of this partition; None for all partitions.
+            committed: True for only the records that a consumer with ``isolation.level=read_committed`` can read.
+
+        Raises: UnknownTopicError if the topic or the partition does not exist.
         """
-        return inside.read(self._router.broker, topic, partition, committed=committed)
+        return topic_records.read(self._router.broker, topic, partition, committed=committed)
 
-    # --- brokers that come and go ---
+    # --- failover ---
 
     @operation
     def coordinator(self, group_id: str) -> int:
-        """Id of the broker that coordinates a group, whether there is such a group or not; -1 if none can."""
+        """Return the id of the broker that coordinates a group; -1 if the coordinator is unavailable.
+
+        The group need not exist.
+        """
         return self._router.broker.coordinator(group_id)
 
     @operation
     def stop_broker(self, node: int) -> None:
-        """A broker ends as it should: others take over what it leads, then its listeners and connections are closed.
+        """Shut a broker down cleanly: other brokers take over its partitions, then its connections are closed.
 
-        Raises: FailoverError if it does not run.
+        Raises: FailoverError if the broker is not running.
         """
         self._server.perform(failover.stop(self._router.broker, node, self._server.clock.read()))
         self._server.stop_broker(node, abruptly=False)
 
     @operation
     def kill_broker(self, node: int, noticed_after: float = 0.0) -> None:
-        """A broker is gone: its connections are reset, what waited there is lost, and nobody was told.
+        """Crash a broker: its connections are reset, and its pending requests are lost.
 
-        ``noticed_after``: seconds until others take over what it led, as Kafka's broker.session.timeout.ms; until then
-        clients are sent to a broker that is not there. Raises: FailoverError if it does not run.
+        Args:
+            node: Id of the broker.
+            noticed_after: Seconds until other brokers take over its partitions, as with Kafka's
+                ``broker.session.timeout.ms``. Until then clients are still directed to the crashed broker.
+
+        Raises: FailoverError if the broker is not running.
         """
         failover.check_runs(self._router.broker, node)
         self._server.stop_broker(node, abruptly=True)
@@ -141,56 +172,83 @@ class ClusterOperations(Handle):
 
     @operation
     def start_broker(self, node: int) -> None:
-        """A broker that was stopped or killed is back, at its addresses. It leads only what nobody else does.
+        """Start a broker that was stopped or killed, at the same addresses.
 
-        Raises: FailoverError if it runs; PortInUseError.
+        It becomes the leader only of partitions that have none.
+
+        Raises: FailoverError if the broker is running; PortInUseError if another process uses its port.
         """
         broker = self._router.broker
         failover.check_ended(broker, node)
-        self._come_back(node)
+        self._restart_listeners(node)
         self._server.perform(failover.start(broker, node, self._server.clock.read()))
 
     @operation
     def move_coordinator(self, group_id: str, node: int) -> None:
-        """Another broker coordinates the group, and all others of its partition of the offsets topic.
+        """Make another broker the coordinator of a group and of all groups on its ``__consumer_offsets`` partition.
 
-        Who waits in them is told NOT_COORDINATOR. Raises: FailoverError if it cannot: it must run and be a replica.
+        Pending requests of these groups are answered with NOT_COORDINATOR.
+
+        Args:
+            group_id: The group, which need not exist.
+            node: Id of the broker, which must be running and a replica of that partition.
+
+        Raises: FailoverError if the broker cannot become the coordinator.
         """
         self.move_leader(*self._router.broker.offsets_partition(group_id), node)
 
     @operation
     def move_leader(self, topic: str, partition: int, node: int) -> None:
-        """Another broker leads a partition. Raises: FailoverError; UnknownTopicError."""
+        """Make another broker the leader of a partition.
+
+        Args:
+            topic: The topic, which must exist.
+            partition: Index of the partition.
+            node: Id of the broker, which must be running and a replica of the partition.
+
+        Raises: FailoverError if the broker cannot become the leader; UnknownTopicError.
+        """
         broker = self._router.broker
-        found = inside.partition(broker, topic, partition)
-        self._server.perform(failover.move(broker, found, node, self._server.clock.read()))
+        moved = topic_records.partition(broker, topic, partition)
+        self._server.perform(failover.move(broker, moved, node, self._server.clock.read()))
 
     @operation
     def freeze_metadata(self, *nodes: int) -> None:
-        """From now on these brokers tell of the cluster as it is at this moment: of brokers, leaders, coordinators."""
+        """Make brokers return stale metadata until ``thaw_metadata``: the brokers, leaders and coordinators of now.
+
+        Args:
+            nodes: Ids of the brokers.
+        """
         broker = self._router.broker
         for node in nodes:
             broker.frozen[node] = broker.cluster.snapshot()
 
     @operation
     def thaw_metadata(self, *nodes: int) -> None:
-        """These brokers, or all of them, know again what the others know."""
+        """Make brokers return current metadata again after ``freeze_metadata``.
+
+        Args:
+            nodes: Ids of the brokers; none for all brokers.
+        """
         broker = self._router.broker
         for node in nodes or list(broker.frozen):
             broker.frozen.pop(node, None)
 
     @operation
     def reset(self) -> None:
-        """Back to the start: its topics, settings and addresses, and nothing that happened since.
+        """Reset the cluster to its initial topics and settings, at the same addresses.
 
-        Connections are closed, with what waits on them; a client that comes back finds the new cluster. Raises:
-        PortInUseError if a broker was stopped whose port somebody else has taken since; SettingsError with a data
-        directory: nothing that is on disk is thrown away.
+        Groups, records, events and created topics are deleted. All connections are closed and their pending requests
+        dropped; a client that reconnects finds the new cluster.
+
+        Raises:
+            PortInUseError: Another process uses the port of a stopped broker.
+            SettingsError: The cluster has a data directory, whose content would be lost.
         """
         self._restart()
 
-    def _come_back(self, node: int) -> None:
-        raise NotImplementedError  # the cluster's own
+    def _restart_listeners(self, node: int) -> None:
+        raise NotImplementedError  # implemented by Cluster
 
     def _restart(self) -> None:
-        raise NotImplementedError  # the cluster's own
+        raise NotImplementedError  # implemented by Cluster

@@ -1,4 +1,4 @@
-"""What a cluster starts with: its settings, checked, and the broker made of them."""
+"""The validated start configuration of a cluster, and the broker built from it."""
 
 from __future__ import annotations
 
@@ -21,21 +21,24 @@ from mockbroker.topics.model import Node
 if TYPE_CHECKING:
     from mockbroker.storage.data_dir import DataDir
 
-SALT_BYTES = 16
-REPLICATION = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")  # as far as brokers go
+SALT_BYTES = 16  # of SCRAM credentials
+REPLICATION = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")  # limited to the brokers
 CLOCKS = ("real", MANUAL := "manual")
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Start of a cluster.
+    """The validated start configuration of a cluster.
 
-    brokers: how many.
-    topics: partitions by name.
-    as_version: the release of Kafka to be like.
-    users: passwords by user.
-    scram: what a broker keeps of the passwords.
-    clock: one of CLOCKS.
+    Attributes:
+        brokers: Number of brokers.
+        settings: The broker settings.
+        topics: Topics to create: name to number of partitions.
+        as_version: The Kafka release to emulate.
+        listeners: The listeners of each broker; clients use the first one by default.
+        users: SASL users: name to password.
+        scram: SCRAM credentials derived from the passwords.
+        clock: One of CLOCKS.
     """
 
     brokers: int
@@ -58,64 +61,73 @@ class Plan:
         users: Mapping[str, str] | None,
         clock: str,
     ) -> Plan:
-        """Return the plan of these arguments of ``open_cluster``. Raises: SettingsError."""
+        """Validate arguments of ``open_cluster`` and return the plan for them. Raises: SettingsError."""
         settings = Settings.parse(dict(config or {}) | ({"listeners": ",".join(listeners)} if listeners else {}))
         passwords = users_of(settings.mockbroker_users) | dict(users or {})
-        served = of_settings(settings, users=bool(passwords))
+        parsed_listeners = of_settings(settings, users=bool(passwords))
         if brokers < 1:
-            raise SettingsError(f"brokers: {brokers} is less than 1")
+            raise SettingsError(f"brokers is {brokers}: a cluster needs at least 1")
         factor = settings.default_replication_factor
         if factor > brokers:
             raise SettingsError(
-                f"default.replication.factor is {factor}, but the cluster has only {_counted(brokers)}: "
+                f"default.replication.factor is {factor}, but the cluster has only {counted_brokers(brokers)}: "
                 f"start with {factor} brokers"
             )
         if as_version not in RELEASES:
-            raise SettingsError(f"as_version: {as_version} is not one of {', '.join(RELEASES)}")
+            raise SettingsError(f"as_version {as_version!r} is unknown: expected one of {', '.join(RELEASES)}")
         if clock not in CLOCKS:
-            raise SettingsError(f"clock: {clock} is not one of {', '.join(CLOCKS)}")
+            raise SettingsError(f"clock {clock!r} is unknown: expected one of {', '.join(CLOCKS)}")
         for name, partitions in (topics or {}).items():
             records.check_topic(name, partitions)
-        scram = _derive_scram(settings, passwords) if any(listener.sasl for listener in served) else {}
-        return cls(brokers, settings, dict(topics or {}), as_version, served, passwords, scram, clock)
+        scram = _derive_scram(settings, passwords) if any(listener.sasl for listener in parsed_listeners) else {}
+        return cls(brokers, settings, dict(topics or {}), as_version, parsed_listeners, passwords, scram, clock)
 
     def broker(self, nodes: Iterable[Node], clock: BrokerTime, data_dir: DataDir | None = None) -> Broker:
-        """Restart the clock, and return the broker with the content of a data directory; its topics stay as they are.
+        """Restart the clock and return a new broker, with the content of a data directory if there is one.
 
-        Raises: SettingsError, DataDirError.
+        Args:
+            nodes: The brokers of the cluster and their addresses.
+            clock: The clock, which begins stopped if the plan's clock is manual.
+            data_dir: The data directory; topics that it already contains are kept.
+
+        Raises: SettingsError if a topic of the directory has fewer partitions than the plan; DataDirError.
         """
         clock.restart(stopped=self.clock == MANUAL)
         users = Users(self.users, self.scram)
         wall_at_zero = time.time() - clock.read()
-        given = list(nodes)
-        cluster = None if data_dir is None else data_dir.open(given, uuid4)
-        broker = Broker(given, self.settings, uuid4, RELEASES[self.as_version], wall_at_zero, users, cluster)
+        brokers = list(nodes)
+        cluster = None if data_dir is None else data_dir.open(brokers, uuid4)
+        broker = Broker(brokers, self.settings, uuid4, RELEASES[self.as_version], wall_at_zero, users, cluster)
         for name, partitions in self.topics.items():
-            there = broker.cluster.topics.get(name)
-            if there is None:
+            existing = broker.cluster.topics.get(name)
+            if existing is None:
                 records.create_topic(broker, name, partitions)
-            elif len(there.partitions) < partitions:
-                raise SettingsError(f"topic {name}: the data directory has it with {len(there.partitions)} partitions")
+            elif len(existing.partitions) < partitions:
+                raise SettingsError(
+                    f"topic {name} has {len(existing.partitions)} partitions in the data directory, not {partitions}: "
+                    "CreatePartitions can add partitions"
+                )
         broker.groups.schedule_sweep(clock.read())
         return broker
 
     def without_effect(self) -> list[str]:
-        """Return the given settings that change nothing, and those that ask for more brokers than there are."""
+        """Return the names of given settings without effect, and replication factors above the number of brokers."""
         values = self.settings.by_name()
-        asked = [name for name in REPLICATION if name in self.settings.given and int(values[name]) > self.brokers]
-        there = _counted(self.brokers)
-        return [*self.settings.without_effect(), *(f"{name} {values[name]} ({there})" for name in asked)]
+        too_high = [name for name in REPLICATION if name in self.settings.given and int(values[name]) > self.brokers]
+        count = counted_brokers(self.brokers)
+        return [*self.settings.without_effect(), *(f"{name} {values[name]} ({count})" for name in too_high)]
 
 
 def _derive_scram(settings: Settings, passwords: Mapping[str, str]) -> Scram:
-    """Return the SCRAM credentials of the enabled mechanisms."""
-    wanted = [name for name in settings.sasl_enabled_mechanisms.split(",") if name in SCRAM_HASHES]
-    if not wanted or not passwords:
+    """Return the SCRAM credentials of all users for the enabled SCRAM mechanisms."""
+    mechanisms = [name for name in settings.sasl_enabled_mechanisms.split(",") if name in SCRAM_HASHES]
+    if not mechanisms or not passwords:
         return {}
     from mockbroker.broker.sasl.scram import derive
 
-    return derive(passwords, wanted, lambda: token_bytes(SALT_BYTES))
+    return derive(passwords, mechanisms, lambda: token_bytes(SALT_BYTES))
 
 
-def _counted(brokers: int) -> str:
+def counted_brokers(brokers: int) -> str:
+    """Return "1 broker" or "N brokers"."""
     return f"{brokers} broker" if brokers == 1 else f"{brokers} brokers"

@@ -1,4 +1,4 @@
-"""What a test does to a cluster from inside, without a client: topics made, records written and read back."""
+"""Topics and records of a cluster, created, appended and read without a client."""
 
 from __future__ import annotations
 
@@ -15,19 +15,28 @@ from mockbroker.broker.fetch.answers import complete_appended
 from mockbroker.topics import configs as topic_configs
 from mockbroker.topics.model import OFFSETS_TOPIC, Partition, Topic, legal_topic_name
 
-RECORDS_OF_A_BATCH = 500  # a consumer takes whole batches; so many of usual size stay below its limits
+RECORDS_OF_A_BATCH = 500  # consumers fetch whole batches; one of usual records is smaller than fetch.max.bytes
 EVERYTHING = 2**63 - 1  # bytes
 
 
 class UnknownTopicError(LookupError):
-    """A topic, or a partition of it, that is not there."""
+    """Raised when a topic, or a partition of it, does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A record in a topic. Only ``value`` is needed to write one; one read back has everything.
+    """A record, to be written by ``produce`` or returned by ``records``.
 
-    ``timestamp``: milliseconds since 1970, None for now. ``partition``: None chooses it.
+    To write one, ``value`` is enough. ``produce`` ignores ``topic`` and ``offset``.
+
+    Attributes:
+        value: The value; None is a tombstone.
+        key: The key; None for no key.
+        headers: Pairs of header name and value.
+        timestamp: Milliseconds since 1970; None for the broker's current time.
+        topic: Name of the topic, in a record that was read.
+        partition: Index of the partition; None to have it chosen from the key or round-robin.
+        offset: Offset in the partition; -1 in a record that was not read from a topic.
     """
 
     value: bytes | None = None
@@ -42,42 +51,66 @@ class Record:
 Value = bytes | str | Record | None
 
 
-def check_topic(name: str, partitions: int, there: Container[str] = (OFFSETS_TOPIC,)) -> None:
-    """``there``: names that are taken. Raises: SettingsError if a topic cannot be made."""
+def check_topic(name: str, partitions: int, existing: Container[str] = (OFFSETS_TOPIC,)) -> None:
+    """Check that a topic can be created.
+
+    Args:
+        name: The name of the topic.
+        partitions: Number of partitions.
+        existing: Names of the existing topics.
+
+    Raises: SettingsError if the name is illegal or exists, or the number of partitions is out of range.
+    """
     if not legal_topic_name(name):
-        raise SettingsError(f"topic {name!r}: not a legal topic name")
+        raise SettingsError(
+            f"topic {name!r}: not a legal topic name (1-249 of the characters a-z, A-Z, 0-9, '.', '_' and '-')"
+        )
     if not 0 < partitions <= MAX_PARTITIONS:
-        raise SettingsError(f"topic {name}: {partitions} partitions")
-    if name in there:
-        raise SettingsError(f"topic {name}: it is there already")
+        raise SettingsError(f"topic {name}: {partitions} partitions is out of range (1-{MAX_PARTITIONS})")
+    if name in existing:
+        raise SettingsError(f"topic {name} already exists")
 
 
 def create_topic(broker: Broker, name: str, partitions: int, config: Mapping[str, object] | None = None) -> None:
-    """A topic with the default number of replicas. ``config``: of the topic, by Kafka's names.
+    """Create a topic with ``default.replication.factor`` replicas.
+
+    Args:
+        broker: The state of the cluster.
+        name: The name of the topic.
+        partitions: Number of partitions.
+        config: Topic configurations by Kafka's names.
 
     Raises: SettingsError.
     """
     check_topic(name, partitions, broker.cluster.topics)
-    given = (config or {}).items()
-    configs = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in given}
-    if text := topic_configs.configs_error(configs, broker.release):
-        raise SettingsError(f"topic {name}: {text}")
+    configs = {
+        key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in (config or {}).items()
+    }
+    if problem := topic_configs.configs_error(configs, broker.release):
+        raise SettingsError(f"topic {name}: {problem}")
     replicas = broker.cluster.place(partitions, broker.settings.default_replication_factor)
     broker.cluster.create_topic(name, replicas, configs)
 
 
 def produce(broker: Broker, topic: str, records: Sequence[Record], now_ms: int) -> tuple[list[int], Effects]:
-    """Append records; their offsets, one each, and the answers to fetches that waited for them.
+    """Append records, and return their offsets and the responses to Fetch requests that waited for them.
 
-    A record without partition goes where Kafka's producer sends its key, or in turn if it has none. All or nothing:
-    Raises: UnknownTopicError.
+    A record without a partition is placed by its key as in Kafka's producer; without a key, round-robin.
+
+    Args:
+        broker: The state of the cluster.
+        topic: Name of the topic.
+        records: The records.
+        now_ms: Timestamp of records that have none, in milliseconds since 1970.
+
+    Raises: UnknownTopicError; no record is appended then.
     """
-    found = _topic(broker, topic)
+    target = _topic(broker, topic)
     placed: dict[int, list[tuple[int, WireRecord]]] = {}
     for number, record in enumerate(records):
-        index = _choose(found, number, record)
+        index = _choose(target, number, record)
         placed.setdefault(index, []).append((number, _wire(record, now_ms)))
-    partitions = {index: _partition(found, index) for index in placed}
+    partitions = {index: _partition(target, index) for index in placed}
     offsets: dict[int, int] = {}
     for index, numbered in placed.items():
         offsets |= _append(partitions[index], numbered)
@@ -86,42 +119,49 @@ def produce(broker: Broker, topic: str, records: Sequence[Record], now_ms: int) 
 
 
 def read(broker: Broker, topic: str, partition: int | None = None, *, committed: bool = False) -> list[Record]:
-    """Every record of a topic or of one partition, by partition and offset.
+    """Return the records of a topic or of one partition, ordered by partition and offset.
 
-    ``committed``: only those that a reader of committed records sees: up to the oldest open transaction, none aborted.
-    Raises: UnknownTopicError; kwire.WireError if a client wrote a batch that cannot be opened.
+    Args:
+        broker: The state of the cluster.
+        topic: Name of the topic.
+        partition: Index of the partition; None for all.
+        committed: True for only the records below the last stable offset that do not belong to aborted transactions.
+
+    Raises: UnknownTopicError; kwire.WireError if a client wrote a batch that cannot be decoded.
     """
-    found = _topic(broker, topic)
-    wanted = found.partitions if partition is None else [_partition(found, partition)]
-    return [record for each in wanted for record in _read_partition(each, committed=committed)]
+    source = _topic(broker, topic)
+    partitions = source.partitions if partition is None else [_partition(source, partition)]
+    return [record for each in partitions for record in _read_partition(each, committed=committed)]
 
 
-def as_records(given: Iterable[Value], like: Record) -> list[Record]:
-    """Records as they are; of values, records that are otherwise ``like`` this one. Text becomes UTF-8."""
+def as_records(values: Iterable[Value], template: Record) -> list[Record]:
+    """Return a Record for each value: Records unchanged, other values in a copy of ``template``, text as UTF-8."""
     return [
-        each if isinstance(each, Record) else replace(like, value=each.encode() if isinstance(each, str) else each)
-        for each in given
+        each if isinstance(each, Record) else replace(template, value=each.encode() if isinstance(each, str) else each)
+        for each in values
     ]
 
 
 def _topic(broker: Broker, name: str) -> Topic:
-    found = broker.cluster.topics.get(name)
-    if found is None:
-        there = ", ".join(sorted(topic.name for topic in broker.cluster.topics.values() if not topic.internal))
-        raise UnknownTopicError(f"there is no topic {name!r}; topics there are: {there or 'none'}")
-    return found
+    topic = broker.cluster.topics.get(name)
+    if topic is None:
+        names = ", ".join(sorted(each.name for each in broker.cluster.topics.values() if not each.internal))
+        raise UnknownTopicError(f"topic {name!r} does not exist; existing topics: {names or 'none'}")
+    return topic
 
 
 def partition(broker: Broker, topic: str, index: int) -> Partition:
-    """Raises: UnknownTopicError."""
+    """Return a partition of a topic. Raises: UnknownTopicError."""
     return _partition(_topic(broker, topic), index)
 
 
 def _partition(topic: Topic, index: int) -> Partition:
-    found = topic.partition(index)
-    if found is None:
-        raise UnknownTopicError(f"topic {topic.name} has partitions 0 to {len(topic.partitions) - 1}, no {index}")
-    return found
+    partition = topic.partition(index)
+    if partition is None:
+        raise UnknownTopicError(
+            f"topic {topic.name} has no partition {index}; its partitions are 0 to {len(topic.partitions) - 1}"
+        )
+    return partition
 
 
 def _choose(topic: Topic, number: int, record: Record) -> int:
@@ -137,7 +177,7 @@ def _wire(record: Record, now_ms: int) -> WireRecord:
 
 
 def _append(partition: Partition, numbered: Sequence[tuple[int, WireRecord]]) -> Iterator[tuple[int, int]]:
-    """Write in batches; number and offset of each record."""
+    """Append numbered records in batches, and yield the number and offset of each."""
     for at in range(0, len(numbered), RECORDS_OF_A_BATCH):
         part = numbered[at : at + RECORDS_OF_A_BATCH]
         batch = read_batch(build_batch([record for _, record in part]))
@@ -149,7 +189,7 @@ def _read_partition(partition: Partition, *, committed: bool) -> Iterator[Record
     log = partition.log
     for batch in batches(log.read(log.start, EVERYTHING, at_least_one=True)):
         if batch.control:
-            continue  # marks of transactions are not records
+            continue  # transaction markers
         if committed and not partition.is_committed(batch):
             continue
         for record in batch.records():

@@ -1,4 +1,4 @@
-"""Groups as they are at one moment, for tests: plain values that do not change afterwards."""
+"""Snapshots of consumer groups: immutable values for tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ from mockbroker.groups.coordinated import DEAD, CoordinatedGroup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberSnapshot:
-    """``assignment``: topic to partitions; None if the bytes cannot be read, or the group is not of consumers."""
+    """A member of a group, at one moment.
+
+    Attributes:
+        member_id: The id that the coordinator or the client generated.
+        client_id: The ``client.id`` of the client.
+        client_host: IP address of the client.
+        instance_id: The ``group.instance.id`` of a static member; None for a dynamic member.
+        assignment: Assigned partitions: topic to partition indexes. None if the assignment cannot be decoded, or the
+            group does not contain consumers.
+    """
 
     member_id: str
     client_id: str
@@ -22,11 +31,18 @@ class MemberSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSnapshot:
-    """``state``: Empty, PreparingRebalance, CompletingRebalance, Stable, or Dead if there is no such group.
+    """A group, at one moment.
 
-    A group of the consumer protocol (KIP-848) is Empty, Assigning, Reconciling or Stable; ``generation`` is its epoch,
-    ``protocol`` its assignor, and there is no leader. ``group_type``: classic or consumer.
-    ``protocol``: the strategy in force, None before there is one; ``leader``: a member id, or "".
+    Attributes:
+        group_id: Id of the group.
+        state: Classic groups: Empty, PreparingRebalance, CompletingRebalance or Stable. Groups of the consumer
+            protocol (KIP-848): Empty, Assigning, Reconciling or Stable. Dead if the group does not exist.
+        generation: The generation of a classic group, or the epoch of a group of the consumer protocol.
+        protocol_type: ``consumer`` for groups of consumers; "" before the first member joins.
+        protocol: The partition assignment strategy or server-side assignor; None before one is chosen.
+        leader: Member id of the leader; "" without one, as in every group of the consumer protocol.
+        members: The members.
+        group_type: ``classic`` or ``consumer``.
     """
 
     group_id: str
@@ -40,20 +56,22 @@ class GroupSnapshot:
 
 
 def snapshot(broker: Broker, group_id: str) -> GroupSnapshot:
-    """One group; Dead and empty if it is not there."""
+    """Return a snapshot of a group; its state is Dead if the group does not exist."""
     group = broker.groups.get(group_id)
     return GroupSnapshot(group_id=group_id, state=DEAD) if group is None else _of(group, broker)
 
 
 def snapshots(broker: Broker) -> dict[str, GroupSnapshot]:
-    """Every group by its id."""
+    """Return a snapshot of every group, by group id."""
     return {group_id: _of(group, broker) for group_id, group in broker.groups.items()}
 
 
 def committed(broker: Broker, group_id: str) -> dict[tuple[str, int], int]:
-    """Offsets that a group has committed, by topic and partition; none if it is not there."""
+    """Return the committed offsets of a group, by topic and partition; empty if the group does not exist."""
     group = broker.groups.get(group_id)
-    return {where: found.offset for where, found in group.offsets.committed.items()} if group else {}
+    if group is None:
+        return {}
+    return {topic_partition: entry.offset for topic_partition, entry in group.offsets.committed.items()}
 
 
 def _of(group: CoordinatedGroup, broker: Broker) -> GroupSnapshot:

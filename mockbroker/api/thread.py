@@ -1,7 +1,7 @@
-"""Clusters from anything but trio: a thread that runs one, and a handle that any thread and any event loop may use.
+"""Clusters for code that does not use trio: the broker's thread, and a handle for any thread and any event loop.
 
-Every call of the handle is carried out by the broker's own thread and comes back through a future, so nothing is
-shared and nothing is locked.
+Every call of the handle runs in the broker's thread and returns its result through a future, so that no state is
+shared and no lock is needed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,16 @@ P = ParamSpec("P")
 
 
 class BrokerThread:
-    """A thread that runs a cluster; ``options``: as of ``open_cluster``. Raises: what that raises."""
+    """A thread that runs a cluster.
+
+    Args:
+        options: The arguments of ``open_cluster``.
+
+    Attributes:
+        failure: The exception that ended the thread; None while it runs or after it was closed.
+
+    Raises: SettingsError, PortInUseError or DataDirError, as ``open_cluster`` does.
+    """
 
     def __init__(self, **options: Any) -> None:
         self.failure: BaseException | None = None
@@ -44,7 +53,7 @@ class BrokerThread:
         self._cluster: Cluster
         self._token: trio.lowlevel.TrioToken
         self._nursery: trio.Nursery | None = None
-        self._open: set[Future[Any]] = set()  # calls that nobody has answered yet
+        self._open: set[Future[Any]] = set()  # calls without a result yet
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, args=[options], name="mockbroker", daemon=True)
         self._thread.start()
@@ -55,13 +64,15 @@ class BrokerThread:
             raise self.failure
 
     def check(self) -> None:
-        """Raises: ClusterClosedError if it does not run any more."""
-        self.start(lambda _: trio.lowlevel.checkpoint()).result()  # which does not pass where everything is cancelled
+        """Raise ClusterClosedError if the cluster is not running any more."""
+        self.start(
+            lambda _: trio.lowlevel.checkpoint()
+        ).result()  # a checkpoint fails if the cluster is being cancelled
 
     def close(self) -> None:
-        """End it and wait until its sockets are closed. Raises: what the thread died of, if it did."""
+        """End the cluster and wait until its sockets are closed. Raise the exception that ended the thread, if any."""
         assert self._nursery is not None
-        if os.getpid() != self._process:  # the cluster is its parent's
+        if os.getpid() != self._process:  # forked: the cluster runs in the parent process
             return
         with suppress(trio.RunFinishedError):
             self._token.run_sync_soon(self._nursery.cancel_scope.cancel)
@@ -70,7 +81,7 @@ class BrokerThread:
             raise self.failure
 
     def handle(self) -> ThreadCluster:
-        """The cluster as it is, until it starts over."""
+        """Return a handle of the cluster, valid until ``start_over``."""
         return self.call(lambda cluster: ThreadCluster(self, cluster))
 
     def start_over(
@@ -81,53 +92,62 @@ class BrokerThread:
         users: Mapping[str, str] | None = None,
         clock: str = "real",
     ) -> ThreadCluster:
-        """Another cluster in the same thread; the handles there are go out of use. Raises: SettingsError."""
+        """Replace the cluster by a new one in the same thread; existing handles become invalid.
 
-        def renewed(cluster: Cluster) -> ThreadCluster:
+        The arguments are those of ``open_cluster``. Raises: SettingsError, PortInUseError.
+        """
+
+        def replace(cluster: Cluster) -> ThreadCluster:
             cluster.start_over(topics, config, listeners, users, clock)
             return ThreadCluster(self, cluster)
 
-        return self.call(renewed)
+        return self.call(replace)
 
     def call(self, function: Callable[[Cluster], T]) -> T:
-        """What ``function`` returns or raises in the broker's thread. Raises: ClusterClosedError."""
+        """Run a function in the broker's thread; return its result, or raise its exception.
+
+        Raises: ClusterClosedError if the cluster is not running.
+        """
         __tracebackhide__ = True
         future: Future[T] = Future()
 
-        def answer() -> None:
+        def run() -> None:
             try:
                 result = function(self._cluster)
-            except BaseException as error:  # belongs to the caller, whatever it is
+            except BaseException as error:  # of any kind: raised to the caller
                 future.set_exception(error)
             else:
                 future.set_result(result)
 
-        self._submit(future, answer)
+        self._submit(future, run)
         return _result(future)
 
     def start(self, wait: Callable[[Cluster], Any]) -> Future[Any]:
-        """Begin to wait for what the coroutine of ``wait`` returns; cancel the future to give up."""
+        """Start a coroutine in the broker's thread and return a future of its result.
+
+        Cancelling the future cancels the coroutine.
+        """
         future: Future[Any] = Future()
         self._submit(future, lambda: self._start_soon(wait, future))
         return future
 
-    def _submit(self, future: Future[Any], answer: Callable[[], None]) -> None:
-        if os.getpid() != self._process:  # a fork has no thread but that which called it: nothing would answer
+    def _submit(self, future: Future[Any], function: Callable[[], None]) -> None:
+        if os.getpid() != self._process:  # a forked process has no broker thread: the call would never return
             raise ClusterClosedError(
                 f"the cluster runs in process {self._process}, and this is process {os.getpid()}, forked from it: "
-                "use the handle there; clients may connect to bootstrap_servers from anywhere"
+                "call the handle in the parent process; clients can connect to bootstrap_servers from any process"
             )
         self._open.add(future)
         future.add_done_callback(self._open.discard)
         try:
-            self._token.run_sync_soon(answer)
+            self._token.run_sync_soon(function)
         except trio.RunFinishedError:
             self._open.discard(future)
             raise self._closed() from self.failure
 
     def _start_soon(self, wait: Callable[[Cluster], Any], future: Future[Any]) -> None:
         assert self._nursery is not None
-        with suppress(RuntimeError):  # it is closing; the end of the thread tells the future
+        with suppress(RuntimeError):  # the nursery is closing; _run then fails the future
             self._nursery.start_soon(self._wait, wait, future)
 
     async def _wait(self, wait: Callable[[Cluster], Any], future: Future[Any]) -> None:
@@ -136,7 +156,7 @@ class BrokerThread:
             try:
                 result = await wait(self._cluster)
             except (AssertionError, ValueError, ClusterClosedError) as error:
-                with suppress(InvalidStateError):  # the waiter has just given up
+                with suppress(InvalidStateError):  # the caller has just cancelled it
                     future.set_exception(error)
             else:
                 with suppress(InvalidStateError):
@@ -149,7 +169,7 @@ class BrokerThread:
     def _run(self, options: Mapping[str, Any]) -> None:
         try:
             trio.run(self._serve, options)
-        except BaseException as error:  # told to whoever uses the cluster
+        except BaseException as error:  # the cause of ClusterClosedError in every later call
             self.failure = error
         for future in list(self._open):
             with suppress(InvalidStateError):
@@ -163,28 +183,33 @@ class BrokerThread:
             await trio.sleep_forever()
 
     def _closed(self) -> ClusterClosedError:
-        error = ClusterClosedError("the cluster is closed" if self.failure is None else "the broker's thread has died")
+        error = ClusterClosedError(
+            "the cluster is closed" if self.failure is None else f"the broker's thread has died: {self.failure!r}"
+        )
         error.__cause__ = self.failure
         return error
 
 
 class _ThreadHandle(Handle):
-    """A handle whose operations run in the broker's thread. ``_start`` begins what takes time there."""
+    """The base of handles whose operations run in the broker's thread."""
 
     def _start(self, wait: Callable[[Any], Awaitable[T]]) -> Future[T]:
+        """Start an operation that waits, and return a future of its result."""
         raise NotImplementedError
 
 
 def blocking(method: Callable[Concatenate[Any, P], Awaitable[T]], note: str = "") -> Callable[Concatenate[Any, P], T]:
-    """Return the method of a thread's handle that blocks until the method of the cluster's is done.
+    """Return a method for a thread's handle that runs a coroutine method of the cluster and blocks until it is done.
 
-    ``note``: what its documentation says beside that of the method.
+    Args:
+        method: The method of ``Cluster`` or ``Clock``.
+        note: Text to append to the docstring of the method.
     """
 
     @wraps(method)
     def blocked(self: _ThreadHandle, /, *args: P.args, **kwargs: P.kwargs) -> T:
         __tracebackhide__ = True
-        waiting = self._start(lambda there: method(there, *args, **kwargs))
+        waiting = self._start(lambda owner: method(owner, *args, **kwargs))
         try:
             return _result(waiting)
         finally:
@@ -197,15 +222,17 @@ def blocking(method: Callable[Concatenate[Any, P], Awaitable[T]], note: str = ""
 def awaited(
     method: Callable[Concatenate[Any, P], Awaitable[T]], note: str = ""
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
-    """Return the method of a thread's handle that asyncio and trio can await until the method of the cluster's is done.
+    """Return a method for a thread's handle that runs a coroutine method of the cluster, awaitable in asyncio and trio.
 
-    ``note``: as of ``blocking``.
+    Args:
+        method: The method of ``Cluster`` or ``Clock``.
+        note: Text to append to the docstring of the method.
     """
 
     @wraps(method)
     async def waited(self: _ThreadHandle, /, *args: P.args, **kwargs: P.kwargs) -> T:
         __tracebackhide__ = True
-        waiting = self._start(lambda there: method(there, *args, **kwargs))
+        waiting = self._start(lambda owner: method(owner, *args, **kwargs))
         try:
             await _done(waiting)
             return _result(waiting)
@@ -222,7 +249,10 @@ def _documentation(method: Callable[..., object], note: str) -> str:
 
 
 class ThreadClock(_ThreadHandle, ClockOperations):
-    """As ``Clock``, for any thread and any event loop: no call takes longer than the broker needs for it."""
+    """The clock of a cluster that runs in its own thread, usable from any thread and any event loop.
+
+    It has the methods of ``Clock``; ``advance`` blocks until the step is done.
+    """
 
     def __init__(self, cluster: ThreadCluster) -> None:
         self._cluster = cluster
@@ -238,10 +268,21 @@ class ThreadClock(_ThreadHandle, ClockOperations):
 
 
 class ThreadCluster(_ThreadHandle, ClusterOperations):
-    """A cluster that runs in a thread of its own. Any thread may use it, and any event loop: no call takes longer than
-    the broker needs for it, but ``wait_group``, which waits; event loops have ``wait_group_async`` for that.
+    """A handle of a cluster that runs in its own thread, usable from any thread and any event loop.
 
-    Raises: ClusterClosedError from every method once the cluster is closed or its test has finished, and in a forked
+    Calls return as soon as the broker's thread has handled them. Only ``wait_group`` blocks; on an event loop, await
+    ``wait_group_async`` instead.
+
+    Attributes:
+        nodes: The brokers with their ids and addresses.
+        bootstrap_servers: The ``bootstrap.servers`` for clients: ``host:port`` of every broker's first listener,
+            comma-separated.
+        listeners: The ``bootstrap.servers`` of each listener, by listener name.
+        tls: The CA and client certificate files for TLS clients.
+        journal: The journal of group events.
+        clock: The broker's clock, which a test can stop and advance.
+
+    Raises: ClusterClosedError from every method after the cluster was closed or its test has finished, and in a forked
     process.
     """
 
@@ -252,13 +293,14 @@ class ThreadCluster(_ThreadHandle, ClusterOperations):
         self.tls: TlsFiles = cluster.tls
         self.journal: Journal = cluster.journal
         self._thread = thread
-        self._life = cluster.life
+        self._start_count = cluster.start_count
         self.clock = ThreadClock(self)
 
     wait_group = blocking(
-        Cluster.wait_group, "Blocks the thread: on an event loop that runs the clients use ``wait_group_async``."
+        Cluster.wait_group,
+        "Blocks the calling thread. On the event loop that runs the clients, use ``wait_group_async``.",
     )
-    wait_group_async = awaited(Cluster.wait_group, "For asyncio and trio, whose loop goes on meanwhile.")
+    wait_group_async = awaited(Cluster.wait_group, "Awaitable in asyncio and trio; the event loop keeps running.")
 
     def _perform(self, call: Callable[[Any], T]) -> T:
         __tracebackhide__ = True
@@ -277,8 +319,10 @@ class ThreadCluster(_ThreadHandle, ClusterOperations):
         return self._thread.start(checked)
 
     def _check(self, cluster: Cluster) -> None:
-        if cluster.life != self._life:
-            raise ClusterClosedError("this handle belongs to a test that has finished")
+        if cluster.start_count != self._start_count:
+            raise ClusterClosedError(
+                "this handle belongs to a test that has finished: use the handle of the current test"
+            )
 
 
 @contextmanager
@@ -295,7 +339,27 @@ def run_cluster(
     data_dir: str | Path | None = None,
     clock: str = "real",
 ) -> Iterator[ThreadCluster]:
-    """As ``open_cluster``, in a thread of its own, for code that does not use trio."""
+    """Run a cluster in its own thread for the duration of a ``with`` block, for code that does not use trio.
+
+    Args:
+        brokers: Number of brokers.
+        topics: Topics to create: name to number of partitions.
+        config: Broker settings by Kafka's names, such as ``{"group.max.size": 2}``.
+        host: Address that every listener binds to.
+        port: Port of broker 0; broker n listens on port + n. 0 picks free ports.
+        as_version: The Kafka release to emulate, such as ``"3.9"``.
+        listeners: Listeners as in Kafka's setting, such as ``SASL_SSL`` or ``SASL_SSL://:9094``. The first one is at
+            ``port``.
+        users: SASL users: name to password.
+        data_dir: Directory that keeps topics, records, groups and transactions in the format of Kafka's log
+            directories. A later cluster that opens it continues with them.
+        clock: ``"real"``, or ``"manual"`` for a clock that is stopped until the test advances it.
+
+    Raises:
+        SettingsError: A setting, topic, listener or other argument is invalid.
+        PortInUseError: A listener cannot be bound.
+        DataDirError: ``data_dir`` cannot be opened; also raised at the end of the block if writing to it failed.
+    """
     thread = BrokerThread(
         brokers=brokers,
         topics=topics,
@@ -315,7 +379,7 @@ def run_cluster(
 
 
 def _result(future: Future[T]) -> T:
-    """What a future has. An error of the caller's loses its way through the threads, which says nothing to him."""
+    """Return the result of a future, or raise its error, without the broker's traceback if the caller caused it."""
     __tracebackhide__ = True
     try:
         return future.result()
@@ -324,17 +388,17 @@ def _result(future: Future[T]) -> T:
 
 
 async def _done(future: Future[Any]) -> None:
-    """Wait, in trio or asyncio, until a future of another thread is done."""
+    """Wait in trio or asyncio until a future of another thread is done."""
     event: trio.Event | asyncio.Event
-    soon: Callable[[Callable[[], None]], object]
+    call_soon: Callable[[Callable[[], None]], object]
     if trio.lowlevel.in_trio_task():
-        event, soon = trio.Event(), trio.lowlevel.current_trio_token().run_sync_soon
+        event, call_soon = trio.Event(), trio.lowlevel.current_trio_token().run_sync_soon
     else:
-        event, soon = asyncio.Event(), asyncio.get_running_loop().call_soon_threadsafe
+        event, call_soon = asyncio.Event(), asyncio.get_running_loop().call_soon_threadsafe
 
     def set_event(_: object) -> None:
         with suppress(RuntimeError):  # the loop has ended
-            soon(event.set)
+            call_soon(event.set)
 
     future.add_done_callback(set_event)
     await event.wait()

@@ -1,4 +1,4 @@
-"""The ``mockbroker`` command: one file per verb, imported when it runs."""
+"""The ``mockbroker`` command: one module per subcommand, imported when it runs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from kwire.command import LazyGroup
 
 VERBS = {
     "conform": "Play recorded conversations against a broker.",
-    "demo": "Three kinds of real client in one group.",
-    "import": "Groups and offsets from the files of a stopped Kafka.",
-    "serve": "Run a cluster until a signal ends it.",
-    "simulate": "Run the broker under seeded faults, in virtual time.",
+    "demo": "Show three kinds of real client in one group.",
+    "import": "Read groups and offsets from the files of a stopped Kafka broker.",
+    "serve": "Run a cluster until it receives a signal.",
+    "simulate": "Test the broker with seeded faults in virtual time.",
 }
 
 
@@ -27,5 +27,5 @@ VERBS = {
 )
 @click.version_option(__version__, prog_name="mockbroker")
 def main() -> None:
-    """A broker for tests that real Kafka clients cannot tell from Kafka's where consumer groups are concerned."""
+    """A Kafka cluster for tests. Consumer groups behave as in Apache Kafka."""
     logging.basicConfig(format="mockbroker: %(message)s", level=logging.WARNING)

@@ -1,4 +1,4 @@
-"""The clock of ``mockbroker serve --clock manual`` by lines on stdin, each answered by a line of JSON on stdout."""
+"""The clock commands of ``mockbroker serve --clock manual``: lines on stdin, each answered by a JSON line on stdout."""
 
 from __future__ import annotations
 
@@ -18,30 +18,37 @@ from mockbroker.broker.journal import Event
 
 STDIN = 0
 READ_SIZE = 4_096  # bytes
-LONGEST = 1_024  # bytes of a line; longer ones are no commands
+MAX_LINE = 1_024  # bytes kept of an unfinished line; every command is shorter
 USAGE = "expected advance SECONDS, stop, resume or now"
 log = logging.getLogger("mockbroker")
 
 
-async def obey(clock: Clock, stdin: int = STDIN) -> None:
-    """Carry out lines of a file until it ends, which is no reason for the broker to end."""
+async def run_commands(clock: Clock, stdin: int = STDIN) -> None:
+    """Run the commands of a file until it ends or a response cannot be written. The broker keeps running.
+
+    Args:
+        clock: The clock to control.
+        stdin: File descriptor to read from.
+    """
     if hasattr(signal, "SIGTTIN"):
-        signal.signal(signal.SIGTTIN, signal.SIG_IGN)  # in the background of a terminal: no commands, but no halt
+        signal.signal(
+            signal.SIGTTIN, signal.SIG_IGN
+        )  # a background job of a terminal reads no commands, but is not stopped
     async for line in _lines(stdin):
         try:
-            click.echo(json.dumps(await carry_out(clock, line)))
+            click.echo(json.dumps(await run_command(clock, line)))
         except OSError as error:
-            log.error("nobody hears what the clock says: %s", error)
+            log.error("clock commands end: cannot write the response to stdout: %s", error)
             return
 
 
-async def carry_out(clock: Clock, line: str) -> dict[str, Any]:
-    """What one line does, as it is told: where the clock is and what happened, or ``error``."""
-    happened: list[Event] = []
+async def run_command(clock: Clock, line: str) -> dict[str, Any]:
+    """Run one command, and return the response: the state of the clock and the events, or an ``error``."""
+    events: list[Event] = []
     match line.split():
         case ["advance", seconds]:
             try:
-                happened = await clock.advance(float(seconds))
+                events = await clock.advance(float(seconds))
             except ValueError as error:
                 return {"error": f"{line.strip()!r}: {error}"}
         case ["stop"]:
@@ -56,17 +63,20 @@ async def carry_out(clock: Clock, line: str) -> dict[str, Any]:
         "now": round(clock.now(), 3),
         "time": datetime.fromtimestamp(clock.wall(), UTC).isoformat(timespec="milliseconds"),
         "running": clock.running,
-        "events": [event.to_json() for event in happened],
+        "events": [event.to_json() for event in events],
     }
 
 
 async def _lines(file: int) -> AsyncIterator[str]:
-    """Lines with something on them. They are read in a thread: a file that others have too stays as it is."""
+    """Yield the lines of a file that are not blank.
+
+    A thread reads them, so that a file shared with other processes need not be made non-blocking.
+    """
     rest = b""
     while True:
         try:
             data = await trio.to_thread.run_sync(os.read, file, READ_SIZE, abandon_on_cancel=True)
-        except OSError:  # closed, or a terminal that is another's
+        except OSError:  # closed, or the terminal of another process group
             return
         *lines, rest = (rest + data).split(b"\n") if data else (rest, b"")
         for line in lines:
@@ -74,4 +84,4 @@ async def _lines(file: int) -> AsyncIterator[str]:
                 yield line.decode("utf-8", "replace")
         if not data:
             return
-        rest = rest[:LONGEST]
+        rest = rest[:MAX_LINE]

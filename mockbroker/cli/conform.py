@@ -1,4 +1,4 @@
-"""``mockbroker conform``: recorded conversations, played against a mockbroker or any other broker."""
+"""The command ``mockbroker conform``: plays recorded conversations against mockbroker or another broker."""
 
 from __future__ import annotations
 
@@ -13,23 +13,21 @@ import trio
 from mockbroker.cli.quiet import SILENT, quiet
 
 BAD = frozenset({"differs", "failed"})
-AT_ONCE = 8  # conversations played at the same time, each with its own broker; most of the time they wait
+CONCURRENCY = 8  # conversations played at once, each with its own broker; most of them only wait
 
 
 @click.command("conform")
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--against", metavar="HOST:PORT", help="Play against this broker instead of a mockbroker.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")
+@click.option("--against", metavar="HOST:PORT", help="Play against this broker instead of mockbroker.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per conversation.")
 def command(files: tuple[Path, ...], against: str | None, as_json: bool) -> None:
-    """Play recorded conversations and print the first difference of each; failures are listed last.
+    """Play recorded conversations, and print the first difference of each; those that differ or failed come last.
 
-    Each conversation is played against a new mockbroker with the configuration and topics of the recording. With
-    --against, a conversation that needs other settings than that broker has is listed as waiting. Exit 1 if any
-    response differs.
+    Each conversation is played against a new broker with the settings and topics that it names. With --against, a
+    conversation that needs other settings is listed as waiting. Exit code 1 if a conversation differs or failed.
 
-    The order and the content of responses are compared, and that no response is early; a late response counts only for
-    a mockbroker, by its manual clock. A conversation that differs while the machine is busy is repeated, up to five
-    times.
+    Responses are compared by content and order, and none may come early. Late responses count as a difference only for
+    mockbroker, by its own clock. A conversation that differs while the machine is busy is repeated up to five times.
     """
     from mockbroker.lab.conform.runner import Outcome, run
 
@@ -37,9 +35,9 @@ def command(files: tuple[Path, ...], against: str | None, as_json: bool) -> None
     if against:
         host, colon, port = against.rpartition(":")
         if not colon or not port.isdecimal():
-            raise click.UsageError(f"--against {against}: expected HOST:PORT")
+            raise click.UsageError(f"--against {against}: expected HOST:PORT, such as 127.0.0.1:9092")
         address = host, int(port)
-    counted = {"ok": 0, "differs": 0, "waiting": 0, "failed": 0}
+    counts = {"ok": 0, "differs": 0, "waiting": 0, "failed": 0}
     bad: list[Outcome] = []
 
     def show(outcome: Outcome) -> None:
@@ -49,15 +47,15 @@ def command(files: tuple[Path, ...], against: str | None, as_json: bool) -> None
             click.echo(f"{outcome.verdict:<8} {outcome.name}{': ' if outcome.detail else ''}{outcome.detail}")
 
     def report_outcome(outcome: Outcome) -> None:
-        counted[outcome.verdict] += 1
+        counts[outcome.verdict] += 1
         if outcome.verdict in BAD:
             bad.append(outcome)
         else:
             show(outcome)
 
-    with quiet(SILENT):  # conversations have malformed requests on purpose
-        trio.run(partial(run, files, address, report_outcome, at_once=1 if address else AT_ONCE))
+    with quiet(SILENT):  # conversations contain malformed requests, which the broker would log
+        trio.run(partial(run, files, address, report_outcome, at_once=1 if address else CONCURRENCY))
     for outcome in bad:
         show(outcome)
-    click.echo(", ".join(f"{count} {verdict}" for verdict, count in counted.items()), err=True)
+    click.echo(", ".join(f"{count} {verdict}" for verdict, count in counts.items()), err=True)
     sys.exit(1 if bad else 0)

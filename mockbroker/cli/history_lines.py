@@ -1,4 +1,4 @@
-"""What ``mockbroker simulate`` prints of schemes of rebalancing: a table, JSON lines, or a page."""
+"""The output of ``mockbroker simulate`` for rebalance protocols: a table, JSON lines, or an HTML page."""
 
 from __future__ import annotations
 
@@ -19,26 +19,34 @@ ALL = "all"
 
 
 def compare(scheme: str, seed: int | None, seeds: int | None, *, as_json: bool, html: Path | None) -> None:
-    """One story under one scheme or all of them; without a seed it is the one of docs/history.md."""
+    """Run stories under one rebalance protocol or all of them, and print the costs.
+
+    Args:
+        scheme: Name of the protocol, or ``all``.
+        seed: Seed of the first story; None and no ``seeds`` for the story of docs/history.md.
+        seeds: Number of stories.
+        as_json: True for JSON lines instead of tables.
+        html: File to write a page with charts to; for one story only.
+    """
     names = list(SCHEMES) if scheme == ALL else [scheme]
     first = seed or 0
-    told = seed is None and seeds is None
-    stories = [DEFAULT] if told else [drawn(number) for number in range(first, first + (seeds or 1))]
+    is_default = seed is None and seeds is None
+    stories = [DEFAULT] if is_default else [drawn(number) for number in range(first, first + (seeds or 1))]
     if html is not None and len(stories) > 1:
-        raise click.UsageError("--html draws one story; leave --seeds out")
-    found: list[Measured] = []
+        raise click.UsageError("--html draws only one story: remove --seeds")
+    results: list[Measured] = []
     for story in stories:
-        found = [_measured(name, story) for name in names]
+        results = [_measured(name, story) for name in names]
         if as_json:
-            for each in found:
+            for each in results:
                 click.echo(json.dumps(each.line()))
         else:
-            _tell(story, found)
+            _print_results(story, results)
     if html is not None:
         try:
-            page.save(html, stories[0], found, experiments(names))
+            page.save(html, stories[0], results, experiments(names))
         except OSError as error:
-            click.echo(f"{html}: {error.strerror}", err=True)
+            click.echo(f"cannot write --html {html}: {error.strerror}", err=True)
             sys.exit(1)
 
 
@@ -46,17 +54,17 @@ def _measured(name: str, story: Story) -> Measured:
     try:
         return measure(name, story)
     except Broken as error:
-        click.echo(f"seed {story.seed} under {name}: {error.name} is broken: {error.text}", err=True)
+        click.echo(f"seed {story.seed} under {name}: invariant {error.name} is broken: {error.text}", err=True)
         sys.exit(1)
 
 
-def _tell(story: Story, found: Sequence[Measured]) -> None:
-    whose = "the story of docs/history.md" if story.seed is None else f"the story of seed {story.seed}"
-    click.echo(f"{whose}: {len(story.groups)} consumers, {len(story.steps)} steps, {story.end:g} s")
-    for line in table(found):
+def _print_results(story: Story, results: Sequence[Measured]) -> None:
+    title = "the story of docs/history.md" if story.seed is None else f"the story of seed {story.seed}"
+    click.echo(f"{title}: {len(story.groups)} consumers, {len(story.steps)} steps, {story.end:g} s")
+    for line in table(results):
         click.echo(line)
-    if len(found) == 1:
-        for change in found[0].changes:
+    if len(results) == 1:
+        for change in results[0].changes:
             settled = "never settles" if change.settled is None else f"settles in {change.settled:.2f} s"
             click.echo(
                 f"{change.at:6g} s  {change.what}: {change.messages} messages, {change.notifications} notifications,"

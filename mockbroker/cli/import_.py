@@ -1,4 +1,4 @@
-"""``mockbroker import``: groups and offsets out of the files of a real broker that is stopped."""
+"""The command ``mockbroker import``: reads groups and offsets from the files of a stopped Kafka broker."""
 
 from __future__ import annotations
 
@@ -26,47 +26,58 @@ from mockbroker.storage.log_dirs import LogDirError
     multiple=True,
     required=True,
     type=click.Path(path_type=Path),
-    help="A log directory of a broker (log.dirs); may be given again, also for those of other brokers.",
+    help="A log directory of the stopped broker (log.dirs). Repeat it for more directories, also of other brokers.",
 )
-@click.option("--json", "as_json", is_flag=True, help="An object a line: each group, and last what else there is.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print one JSON object per group, and a last one with topics, notes and problems.",
+)
 @click.option(
     "--data-dir",
     type=click.Path(path_type=Path),
     metavar="OUT",
-    help="Make a data directory of them in this folder, which must be empty or not there: mockbroker serve --data-dir.",
+    help="Write a data directory for mockbroker serve --data-dir. It must be empty or not exist.",
 )
 @click.option(
-    "--brokers", type=click.IntRange(1, 1000), default=1, show_default=True, help="For how many brokers OUT is."
+    "--brokers",
+    type=click.IntRange(1, 1000),
+    default=1,
+    show_default=True,
+    help="Number of brokers of the cluster that will use OUT.",
 )
 def command(folders: tuple[Path, ...], as_json: bool, data_dir: Path | None, brokers: int) -> None:
-    """Tell the groups and offsets that the files of a stopped broker hold.
+    """Show the groups and offsets stored in a stopped broker's log directories.
 
-    Nothing is written to these. With --data-dir, groups and topics are there again at a start of mockbroker, topics
-    without records. What is damaged is told on stderr, with its place, and by exit code 1; each partition of
-    __consumer_offsets counts up to its last whole batch. Exit 1 also if there is no group.
+    The directories are only read. With --data-dir, mockbroker can be started with these groups and topics; the topics
+    have no records. Damage is reported on stderr with its position; each partition of __consumer_offsets is read up to
+    its last intact batch. Exit code 1 if there is damage or no group.
     """
     settings = Settings()
     try:
-        found = read_groups(folders, settings)
+        content = read_groups(folders, settings)
         if data_dir is not None:
-            found.notes += write(found, data_dir, brokers, settings, uuid4, round(time.time() * 1000))
+            content.notes += write(content, data_dir, brokers, settings, uuid4, round(time.time() * 1000))
     except (LogDirError, DataDirError) as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
-        raise click.ClickException(f"data directory {data_dir}: {error.strerror}") from error
+        raise click.ClickException(f"cannot write data directory {data_dir}: {error.strerror}") from error
     if as_json:
-        for line in forms.json_lines(found, settings):
+        for line in forms.json_lines(content, settings):
             click.echo(json.dumps(line))
     else:
-        for row in forms.table(found):
+        for row in forms.table(content):
             click.echo(row)
-    made = data_dir is not None and found.topics
-    is_empty = not (found.groups or found.passed_over or made)
+    is_written = data_dir is not None and content.topics
+    is_empty = not (content.groups or content.passed_over or is_written)
     folders_named = ", ".join(map(str, folders))
-    report_problems(found.problems, _notes(found), f"{folders_named}: no consumer group in it" if is_empty else None)
+    report_problems(
+        content.problems, _notes(content), f"{folders_named}: no consumer group found" if is_empty else None
+    )
 
 
-def _notes(found: Imported) -> Iterator[str]:
-    yield from found.notes
-    for kind, ids in sorted(found.passed_over.items()):
-        yield f"passed over, groups of type {kind}: {len(ids)}: {', '.join(sorted(ids))}"
+def _notes(content: Imported) -> Iterator[str]:
+    yield from content.notes
+    for kind, ids in sorted(content.passed_over.items()):
+        yield f"skipped groups of type {kind} (unsupported): {len(ids)}: {', '.join(sorted(ids))}"

@@ -1,4 +1,4 @@
-"""The log of brokers that a command runs itself, held back while it runs."""
+"""Log suppression for commands that run brokers themselves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SILENT = logging.CRITICAL + 1
 
 @contextmanager
 def quiet(level: int) -> Iterator[None]:
-    """Log nothing of mockbroker below this level, and as before afterwards."""
+    """Suppress the log of mockbroker below a level until the end of the block."""
     log = logging.getLogger("mockbroker")
     before = log.level
     log.setLevel(level)

@@ -1,4 +1,4 @@
-"""``mockbroker simulate``: the broker under seeded clients and faults, in virtual time."""
+"""The command ``mockbroker simulate``: runs the broker with seeded clients and faults in virtual time."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from mockbroker.cli.quiet import quiet
 if TYPE_CHECKING:
     from mockbroker.lab.simulation.run import Outcome
 
-REPEATED = 25  # every so many seeds one is run twice, and must run the same way
+REPEAT_INTERVAL = 25  # one in this many seeds is run twice, and both runs must be identical
 SEEDS, EVENTS = 100, 1_000
-COLLECT_AFTER = (50_000, 20, 20)  # objects: to look for cycles as often as usual takes a quarter of the time
-SCHEME_NAMES = ("swarm", "lite", "calm")  # of simulation.schemes, which is not imported for --help
+COLLECT_AFTER = (50_000, 20, 20)  # objects; garbage collection at Python's default takes a quarter of the run time
+SCHEME_NAMES = ("swarm", "lite", "calm")  # of lab.simulation.schemes, not imported so that --help is fast
 HISTORY_NAMES = (
     "zookeeper",
     "server",
@@ -28,32 +28,41 @@ HISTORY_NAMES = (
     "classic",
     "cooperative",
     "consumer",
-)  # of history.comparison, likewise
+)  # of lab.history.comparison, not imported either
 
 
 @click.command("simulate")
-@click.option("--seed", type=click.IntRange(0), help="The first seed; alone: the only one.")
-@click.option("--seeds", type=click.IntRange(1), help=f"How many, one after another; {SEEDS} without --seed.")
+@click.option("--seed", type=click.IntRange(0), help="First seed. Without --seeds, run only this one.")
+@click.option("--seeds", type=click.IntRange(1), help=f"Number of consecutive seeds; {SEEDS} without --seed.")
 @click.option(
     "--scheme",
     type=click.Choice([*SCHEME_NAMES, "all", *HISTORY_NAMES]),
     default="swarm",
     show_default=True,
-    help="What goes wrong; or a way to rebalance, or all of them.",
+    help="Fault scheme; or a rebalance protocol to measure, or all of those.",
 )
-@click.option("--events", type=click.IntRange(1), default=EVENTS, show_default=True, help="With faults, for each seed.")
-@click.option("--json", "as_json", is_flag=True, help="A JSON object a line.")
-@click.option("--html", type=click.Path(path_type=Path), help="Draw ways to rebalance on one page.")
+@click.option(
+    "--events",
+    type=click.IntRange(1),
+    default=EVENTS,
+    show_default=True,
+    help="Events per seed during which faults occur.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per seed.")
+@click.option(
+    "--html", type=click.Path(path_type=Path), help="Write charts of the rebalance protocols to this HTML file."
+)
 def command(seed: int | None, seeds: int | None, scheme: str, events: int, as_json: bool, html: Path | None) -> None:
-    """Run the broker with scripted clients on a pretend network, in virtual time, and check its invariants.
+    """Run the broker with scripted clients on a simulated network in virtual time, and check its invariants.
 
-    A seed is a run: the same seed runs the same way everywhere. First things go wrong, then everything heals and every
-    group must come to rest, then everybody goes and nothing may be left. Exit 1 with the seed when an invariant is
-    broken, with the last events and a smaller script that breaks it too. docs/simulation.md has the invariants.
+    The same seed gives the same run on every machine. Each run has three phases: faults occur; faults end and every
+    group must become stable; all clients leave and the broker must be empty. If an invariant is broken, the command
+    prints the seed, the last events and a smaller script that breaks it too, and ends with exit code 1. The invariants
+    are listed in docs/simulation.md.
 
-    all, and each of the names after it: one story of consumers that come, go and crash, of topics that grow and of a
-    ZooKeeper server that lags, under the ways to rebalance that Kafka had, and what it costs. Without a seed it is the
-    story of docs/history.md.
+    With the scheme zookeeper, server, draft, classic, cooperative, consumer or all, the command instead runs one story
+    under these rebalance protocols of Kafka's history and prints the costs: consumers join, leave and crash, topics
+    get partitions, and a ZooKeeper server lags. Without --seed it is the story of docs/history.md.
     """
     if scheme not in SCHEME_NAMES:
         from mockbroker.cli.history_lines import compare
@@ -61,32 +70,34 @@ def command(seed: int | None, seeds: int | None, scheme: str, events: int, as_js
         compare(scheme, seed, seeds, as_json=as_json, html=html)
         return
     if html is not None:
-        raise click.UsageError(f"--html draws ways to rebalance: {', '.join(('all', *HISTORY_NAMES))}")
+        raise click.UsageError(
+            f"--html needs a rebalance protocol: use --scheme with one of {', '.join(('all', *HISTORY_NAMES))}"
+        )
     from mockbroker.lab.simulation.run import repeated, run
     from mockbroker.lab.simulation.schemes import SCHEMES
 
     first = seed or 0
     count = seeds if seeds is not None else (SEEDS if seed is None else 1)
-    usual = gc.get_threshold()
+    default_threshold = gc.get_threshold()
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
-    begun, total = time.process_time(), 0
+    start, total = time.process_time(), 0
     try:
-        with quiet(logging.ERROR):  # a crash leaves torn files, and each would be a warning
+        with quiet(logging.ERROR):  # crashes leave torn files, and each one would log a warning
             for number in range(first, first + count):
-                twice = number % REPEATED == 0 or count == 1
+                twice = number % REPEAT_INTERVAL == 0 or count == 1
                 outcome = (repeated if twice else run)(SCHEMES[scheme](number, events))
                 total += outcome.events * (1 + twice)
                 if as_json:
                     click.echo(json.dumps(_line(number, scheme, outcome)))
                 if outcome.broken:
-                    _tell(outcome, as_json=as_json)
+                    _report_failure(outcome, as_json=as_json)
                     sys.exit(1)
     finally:
-        gc.set_threshold(*usual)
+        gc.set_threshold(*default_threshold)
         gc.unfreeze()
-    seconds = time.process_time() - begun
+    seconds = time.process_time() - start
     rate = f"{total / seconds:,.0f} a second" if seconds else "at once"
     click.echo(f"{count} seeds of {scheme}, {total:,} events, {rate}: nothing is broken", err=as_json)
 
@@ -103,24 +114,24 @@ def _line(seed: int, scheme: str, outcome: Outcome) -> dict[str, object]:
     }
 
 
-def _tell(outcome: Outcome, *, as_json: bool) -> None:
-    """The seed, what is broken, the last events, and what is needed for it."""
+def _report_failure(outcome: Outcome, *, as_json: bool) -> None:
+    """Print the seed, the broken invariant, the last events and the smallest script that breaks it."""
     from mockbroker.lab.simulation.shrink import Shrinker
 
-    def say(text: str) -> None:
+    def write(text: str) -> None:
         click.echo(text, err=as_json)
 
-    say(f"seed {outcome.script.seed} of {outcome.script.scheme}: {outcome.broken} is broken: {outcome.text}")
-    say(f"last {len(outcome.last)} of {outcome.events} events:")
+    write(f"seed {outcome.script.seed} of {outcome.script.scheme}: {outcome.broken} is broken: {outcome.text}")
+    write(f"last {len(outcome.last)} of {outcome.events} events:")
     for line in outcome.last:
-        say(line)
+        write(line)
     shrinker = Shrinker(outcome)
     best = shrinker.shrink()
     script = best.script
-    say(
+    write(
         f"the smallest of {shrinker.attempts} scripts that break {best.broken}: {len(script.members)} members,"
         f" {len(script.faults)} faults, {best.events} events"
     )
     for line in script.lines():
-        say(line)
-    say(f"{best.broken}: {best.text}")
+        write(line)
+    write(f"{best.broken}: {best.text}")

@@ -1,4 +1,4 @@
-"""A client of a cluster in the same process, without a socket: requests in, answers out, encoded as on the wire."""
+"""In-process connections: a client in the broker's process, which exchanges encoded messages without a socket."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from mockbroker.net.pump import Connection, Pump
 HOST = "/127.0.0.1"  # the address that the broker sees
 
 
-class LineClosedError(ConnectionError):
-    """The in-process connection was closed, by the cluster or by its owner."""
+class ConnectionClosedError(ConnectionError):
+    """Raised when an in-process connection is used after the cluster or its owner has closed it."""
 
 
-class Line:
-    """An in-process connection.
+class InProcessConnection:
+    """A connection of a client in the broker's process: requests are sent as message objects, without a socket.
 
-    A request is handled before ``ask`` gives others their turn, and no byte is ever on its way: a clock of trio's that
-    jumps when no task can run jumps from deadline to deadline of the broker.
+    A request is handled before ``ask`` yields to other tasks, and no bytes are in transit. So with
+    ``trio.testing.MockClock`` time jumps from one deadline of the broker to the next.
     """
 
     def __init__(
@@ -32,41 +32,49 @@ class Line:
     ) -> None:
         self._pump = pump
         self._side = ClientSide(client_id)
-        self._connection = InProcessConnection(requests, self._side)
+        self._connection = BrokerEnd(requests, self._side)
         self._serve = serve
-        self._turn = trio.Lock()
+        self._lock = trio.Lock()
         pump.open(self._connection)
 
     @property
     def closed(self) -> str:
-        """Why it is closed; "" while it is open."""
+        """Why the connection is closed; "" while it is open."""
         return self._connection.reason
 
     async def ask(self, request: Any, version: int | None = None, *, answered: bool = True) -> Any:
-        """The answer, once it is there. ``version``: None for the newest that is served.
+        """Send a request and return the response.
 
-        ``answered``: False for a Produce with acks 0; the answer is None. As on any connection of Kafka the next
-        request waits for the answer to the one before. A task that is cancelled here closes the connection.
-        Raises: LineClosedError; kwire.EncodeError if the version cannot carry the request.
+        As on every Kafka connection, a request waits for the response to the previous one. Cancelling the calling task
+        closes the connection.
+
+        Args:
+            request: A request message of ``kwire.messages``.
+            version: Version of the API; None for the newest that the broker serves.
+            answered: False for a Produce with acks=0, which has no response; None is returned.
+
+        Raises:
+            ConnectionClosedError: The connection is closed.
+            kwire.EncodeError: The version cannot represent the request.
         """
         if version is None:
             api = schema_of(type(request)).api
             assert api is not None
             version = self._newest(api.key)
         try:
-            self._turn.acquire_nowait()  # so that the request is handled before another task has a turn
+            self._lock.acquire_nowait()  # without a checkpoint: the request is handled before other tasks run
         except trio.WouldBlock:
-            await self._turn.acquire()
+            await self._lock.acquire()
         try:
             self._check()
-            return await self._asked(self._side.send(request, version, answered=answered), answered=answered)
+            return await self._exchange(self._side.send(request, version, answered=answered), answered=answered)
         except trio.Cancelled:
             self.close()
             raise
         finally:
-            self._turn.release()
+            self._lock.release()
 
-    async def _asked(self, data: bytes, *, answered: bool) -> Any:
+    async def _exchange(self, data: bytes, *, answered: bool) -> Any:
         connection = self._connection
         connection.woken = trio.Event()
         connection.requests.receive(data)
@@ -81,8 +89,8 @@ class Line:
         return None
 
     def close(self) -> None:
-        """Close it; a pending request stays pending where a broker does not see connections."""
-        self._pump.close(self._connection, "it is closed")
+        """Close the connection. A JoinGroup or SyncGroup that is pending in a group stays there, as in Kafka."""
+        self._pump.close(self._connection, "the client has closed the connection")
 
     def _newest(self, api_key: int) -> int:
         newest = self._pump.router.broker.served[api_key].last
@@ -91,14 +99,17 @@ class Line:
 
     def _check(self) -> None:
         if self.closed:
-            raise LineClosedError(self.closed)
+            raise ConnectionClosedError(self.closed)
 
 
-class InProcessConnection(Connection):
-    """The broker's end of a line. Its answers arrive at once, also where those on sockets wait for the disk.
+class BrokerEnd(Connection):
+    """The broker's end of an in-process connection.
 
-    reason: why it is closed
-    woken: is set when an answer is there, or none will come
+    Its responses do not wait until the data they acknowledge is on disk.
+
+    Attributes:
+        reason: Why the connection is closed; "" while it is open.
+        woken: Set when a response has arrived or the connection is closed.
     """
 
     __slots__ = ("_side", "reason", "woken")

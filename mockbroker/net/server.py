@@ -20,7 +20,7 @@ from mockbroker.broker.router import Router
 from mockbroker.net.bound_listeners import BoundListener, Listeners
 from mockbroker.net.clock import BrokerTime
 from mockbroker.net.connection import ClientRequests
-from mockbroker.net.in_process import HOST, InProcessConnection, Line
+from mockbroker.net.in_process import HOST, BrokerEnd, InProcessConnection
 from mockbroker.net.pump import Connection, Pump
 from mockbroker.net.readiness import Ready, Watch, best
 from mockbroker.net.sockets import SocketConnection, Sockets
@@ -110,7 +110,7 @@ class Server:
         self._sockets.stop(node, abruptly=abruptly)
         for connection in self._in_process():
             if connection.requests.node == node:
-                self.pump.close(connection, f"broker {node} has ended")
+                self.pump.close(connection, f"broker {node} was stopped")
 
     @property
     def stopped_nodes(self) -> list[int]:
@@ -126,10 +126,10 @@ class Server:
         self.pump.deliver(self.router.finish(effects, self.clock.read()))
         self._turn()
 
-    def connect(self, node: int, client_id: str) -> Line:
-        """An in-process connection to this broker."""
+    def connect(self, node: int, client_id: str) -> InProcessConnection:
+        """Return an in-process connection to a broker."""
         requests = ClientRequests(self._new_number(), node, HOST, self.router, self._listeners.bound[0].name)
-        return Line(self.pump, requests, client_id, self._serve)
+        return InProcessConnection(self.pump, requests, client_id, self._serve)
 
     def stop_clock(self) -> None:
         """Stop the time. Groups that waited for the last JoinGroups to come do so no more."""
@@ -180,11 +180,11 @@ class Server:
     def _hang_up(self) -> None:
         for connection in list(self.connections.values()):
             self.pump.close(connection)
-        for line in self._in_process():
-            self.pump.close(line, "the cluster is gone, or started over")
+        for end in self._in_process():
+            self.pump.close(end, "the cluster was closed or reset")
 
-    def _in_process(self) -> list[InProcessConnection]:
-        return [each for each in self.pump.connections.values() if isinstance(each, InProcessConnection)]
+    def _in_process(self) -> list[BrokerEnd]:
+        return [each for each in self.pump.connections.values() if isinstance(each, BrokerEnd)]
 
     def _new_number(self) -> int:
         return next(self._numbers)

@@ -46,7 +46,7 @@ ISOLATION = """
             PlainClient(old.bootstrap_servers)
         with pytest.raises(RuntimeError, match="a test that has finished"):
             old.create_topic("late")
-        with pytest.raises(LookupError, match="topics there are: none"):
+        with pytest.raises(LookupError, match="existing topics: none"):
             kafka_cluster.records("orders")
         assert (kafka_cluster.groups(), kafka_cluster.events(), kafka_cluster.requests()) == ({}, [], [])
         assert kafka_cluster.committed("g") == {}
@@ -150,7 +150,7 @@ def test_what_is_wrong_is_said(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(passed=1, failed=1, errors=3)
     result.stdout.fnmatch_lines(
         [
-            "*TypeError: @pytest.mark.kafka takes brokers, clock, config, listeners, topics, users, by name",
+            "*TypeError: invalid @pytest.mark.kafka: expected only keyword arguments of brokers, clock, config, *",
             "*SettingsError: unknown setting num.partition; did you mean num.partitions?",
             "E *KeyError: 'mine'",
         ]
@@ -175,15 +175,15 @@ FAILING = """
 """
 
 
-def test_a_failure_tells_what_happened_in_the_groups(pytester: pytest.Pytester) -> None:
+def test_report_of_a_failed_test_shows_group_events(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(FAILING)
     result = run(pytester)
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(
         [
             ">*wait_group(*billing*",
-            "E *WaitTimeoutError: group 'billing' Stable with 3 members was not seen within 0.05 s",
-            "E * it is CompletingRebalance: generation 1, protocol range, 1 member",
+            "E *WaitTimeoutError: timed out after 0.05 s waiting for group 'billing' to be Stable with 3 members",
+            "E * the group is CompletingRebalance: generation 1, protocol range, 1 member",
             "E *events:",
             "E * s  join *billing  client=plain  member_id=plain-*",
             "E * s  generation *",
@@ -217,7 +217,7 @@ def test_a_broker_that_dies_fails_the_test_with_its_traceback(pytester: pytest.P
     result = run(pytester)
     result.assert_outcomes(passed=2, failed=1, errors=2)
     result.stdout.fnmatch_lines(["*ERROR at teardown of test_dies *", "*OSError: out of order"])
-    result.stdout.fnmatch_lines(["*ClusterClosedError: the broker's thread has died"])
+    result.stdout.fnmatch_lines(["*ClusterClosedError: the broker's thread has died: *"])
 
 
 LEFT = """

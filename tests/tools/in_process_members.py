@@ -12,7 +12,7 @@ from tools.group_members import GroupMember, Then
 from kwire import ErrorCode as E
 from kwire.messages.offset_commit import OffsetCommitRequest
 from mockbroker import Cluster
-from mockbroker.net.in_process import Line
+from mockbroker.net.in_process import InProcessConnection
 
 
 class InProcessTransport:
@@ -20,7 +20,7 @@ class InProcessTransport:
 
     def __init__(self, cluster: Cluster, nursery: trio.Nursery) -> None:
         self.cluster, self.nursery = cluster, nursery
-        self._lines: dict[GroupMember, Line] = {}
+        self._lines: dict[GroupMember, InProcessConnection] = {}
 
     @property
     def now(self) -> float:
@@ -58,7 +58,7 @@ class InProcessTransport:
         answer = await self._line(member).ask(request, 9)
         return E(answer.topics[0].partitions[0].error_code)
 
-    def _line(self, member: GroupMember) -> Line:
+    def _line(self, member: GroupMember) -> InProcessConnection:
         if member not in self._lines:
             self._lines[member] = self.cluster.connect(client_id=member.name)
         return self._lines[member]

@@ -9,13 +9,13 @@ import trio
 from kwire.envelope import decode_request, encode_response
 from kwire.frames import FrameBuffer, pack
 from mockbroker import Cluster
-from mockbroker.net.in_process import Line, LineClosedError
+from mockbroker.net.in_process import ConnectionClosedError, InProcessConnection
 
 
 class InProcessStream(trio.abc.Stream):
     """One connection. Whoever reads carries the request that is next; the broker answers one after the other."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: InProcessConnection) -> None:
         self.line = line
         self._frames = FrameBuffer()
         self._waiting: deque[bytes] = deque()
@@ -45,7 +45,7 @@ class InProcessStream(trio.abc.Stream):
         version = request.version
         try:
             body = await self.line.ask(request.body, version)
-        except LineClosedError:
+        except ConnectionClosedError:
             return b""
         return pack(encode_response(body, version, correlation_id=request.header.correlation_id))
 

@@ -108,7 +108,7 @@ class Mine(Exception):
 
 
 @pytest.mark.parametrize("error", [Mine("x"), KeyboardInterrupt(), ExceptionGroup("g", [Mine("x")]), SystemExit(3)])
-async def test_what_the_body_raises_comes_out_as_it_is(error):
+async def test_exception_of_the_body_is_not_wrapped(error):
     before = files()
     with pytest.raises(type(error)) as caught:
         async with open_cluster():
@@ -152,7 +152,7 @@ async def test_in_the_nursery_of_a_caller():
         nursery.cancel_scope.cancel()
 
 
-async def test_a_server_that_fails_is_not_silent(monkeypatch):
+async def test_exception_of_the_server_is_raised(monkeypatch):
     async def broken(self) -> None:
         raise Mine("the timer")
 
@@ -163,15 +163,15 @@ async def test_a_server_that_fails_is_not_silent(monkeypatch):
 
 
 REFUSED = [
-    ({"brokers": 0}, "brokers: 0 is less than 1"),
+    ({"brokers": 0}, "brokers is 0: a cluster needs at least 1"),
     (
         {"brokers": 1, "config": {"default.replication.factor": 2}},
         "default.replication.factor is 2, but the cluster has only 1 broker: start with 2",
     ),
     ({"config": {"num.partition": 1}}, "did you mean num.partitions?"),
     ({"topics": {"a/b": 1}}, "topic 'a/b': not a legal topic name"),
-    ({"topics": {"t": 0}}, "topic t: 0 partitions"),
-    ({"topics": {"t": 100_001}}, "topic t: 100001 partitions"),
+    ({"topics": {"t": 0}}, "topic t: 0 partitions is out of range (1-100000)"),
+    ({"topics": {"t": 100_001}}, "topic t: 100001 partitions is out of range (1-100000)"),
 ]
 
 
@@ -222,19 +222,19 @@ async def test_a_port_in_use_of_the_second_broker_closes_the_first(monkeypatch):
     assert files() == before
 
 
-async def test_the_port_of_a_broker_that_is_gone_stays_its_own():
+async def test_port_of_a_stopped_broker_stays_reserved():
     async with open_cluster(brokers=2) as cluster:
         at = cluster.nodes[1].host, cluster.nodes[1].port
         cluster.kill_broker(1)
         with socket.socket() as client, pytest.raises(ConnectionRefusedError):
             client.connect(at)
         with socket.socket() as other, pytest.raises(OSError, match="Address already in use"):
-            other.bind(at)  # as the system would, for whoever connects to somewhere
+            other.bind(at)  # as the system does for an outgoing connection
         cluster.start_broker(1)
         await (await trio.open_tcp_stream(*at)).aclose()
 
 
-async def test_who_takes_the_port_of_a_broker_that_is_gone_has_it():
+async def test_broker_cannot_restart_on_a_port_in_use():
     async with open_cluster(brokers=2) as cluster:
         at = cluster.nodes[1].host, cluster.nodes[1].port
         cluster.stop_broker(1)
@@ -242,14 +242,14 @@ async def test_who_takes_the_port_of_a_broker_that_is_gone_has_it():
             other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             other.bind(at)
             other.listen()
-            with pytest.raises(PortInUseError, match="broker 1 cannot come back"):
+            with pytest.raises(PortInUseError, match="broker 1 cannot restart"):
                 cluster.start_broker(1)
         cluster.start_broker(1)
         await (await trio.open_tcp_stream(*at)).aclose()
 
 
 @pytest.mark.parametrize(("port", "brokers"), [(65_535, 2), (70_000, 1), (-1, 1)])
-async def test_ports_that_do_not_exist(port, brokers):
+async def test_ports_out_of_range_are_refused(port, brokers):
     before = files()
     with pytest.raises(SettingsError, match="port"):
         async with open_cluster(port=port, brokers=brokers):
@@ -257,7 +257,7 @@ async def test_ports_that_do_not_exist(port, brokers):
     assert files() == before
 
 
-async def test_a_host_that_is_not_ours():
+async def test_host_of_another_machine_is_refused():
     with pytest.raises(PortInUseError, match=r"192\.0\.2\.1"):
         async with open_cluster(host="192.0.2.1"):
             pass
@@ -316,7 +316,7 @@ def test_several_times_and_nested():
 
 
 @pytest.mark.parametrize("error", [Mine("x"), KeyboardInterrupt()])
-def test_what_the_body_raises_comes_out_of_run_cluster_as_it_is(error):
+def test_exception_of_the_body_of_run_cluster_is_not_wrapped(error):
     threads = threading.active_count()
     with pytest.raises(type(error)) as caught, run_cluster():
         raise error
@@ -388,16 +388,16 @@ async def test_changes_without_a_request_are_written_to_disk(tmp_path):
                 await trio.sleep(0.001)
 
 
-async def test_what_is_on_disk_is_not_thrown_away(tmp_path):
+async def test_cluster_with_data_directory_cannot_be_reset(tmp_path):
     async with open_cluster(topics={"t": 1}, data_dir=tmp_path) as cluster:
         cluster.produce("t", ["kept"])
         for start_over in (cluster.reset, lambda: cluster.start_over({}, {})):
-            with pytest.raises(SettingsError, match="does not start over"):
+            with pytest.raises(SettingsError, match="cannot be reset"):
                 start_over()
         assert len(cluster.records("t")) == 1
 
 
-async def test_two_cannot_have_one_directory(tmp_path):
+async def test_data_directory_is_locked(tmp_path):
     before = files()
     async with open_cluster(data_dir=tmp_path):
         with pytest.raises(DataDirError, match="in use by another process"):
@@ -428,7 +428,7 @@ async def test_a_disk_that_fails_ends_the_block(tmp_path, monkeypatch):
         await use()
 
 
-def test_transactions_that_were_open_go_on(tmp_path):
+def test_open_transactions_continue_after_a_restart(tmp_path):
     batch = {"producer_id": 0, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
     with run_cluster(topics={"t": 1}, data_dir=tmp_path) as cluster, PlainClient(cluster.bootstrap_servers) as client:
         client.ask(InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000), 3)
@@ -503,13 +503,11 @@ async def test_replicas_of_the_internal_topics(given, replicas, caplog):
 async def test_settings_without_effect_are_one_line(caplog):
     config = {"log.retention.ms": 1, "num.io.threads": 2, "num.partitions": 3}
     async with open_cluster(config=config) as cluster:
-        assert caplog.messages == [
-            "settings that Kafka has and that have no effect here: log.retention.ms, num.io.threads"
-        ]
+        assert caplog.messages == ["settings without effect in mockbroker: log.retention.ms, num.io.threads"]
         cluster.start_over({}, config)
         assert len(caplog.messages) == 1, "the same once"
         cluster.start_over({}, {"log.retention.ms": 1})
-        assert caplog.messages[1:] == ["settings that Kafka has and that have no effect here: log.retention.ms"]
+        assert caplog.messages[1:] == ["settings without effect in mockbroker: log.retention.ms"]
 
 
 def test_no_password_in_the_text_of_a_plan():

@@ -84,7 +84,7 @@ def test_it_is_set_free_and_stopped() -> None:
         ("tick\n", "'tick': expected advance SECONDS, stop, resume or now"),
         ("advance\n", "'advance': expected advance SECONDS, stop, resume or now"),
         ("advance soon\n", "'advance soon': could not convert string to float: 'soon'"),
-        ("advance -1\n", "'advance -1': advance: -1.0 seconds are not between 0 and 315360000: time never goes back"),
+        ("advance -1\n", "'advance -1': cannot advance the clock by -1.0 s: expected 0 to 315360000 s"),
     ],
 )
 def test_what_is_no_command_is_said(line: str, problem: str) -> None:

@@ -37,7 +37,7 @@ def test_a_table() -> None:
         "t-overtaken  classic   Empty            0        0        2        0",
         "t-waiting    classic   Empty            0        0        1        2",
     ]
-    assert result.stderr == "passed over, groups of type share: 1: h-share\n"
+    assert result.stderr == "skipped groups of type share (unsupported): 1: h-share\n"
 
 
 def lines(result: Result) -> tuple[dict[str, dict[str, object]], dict[str, object]]:
@@ -154,7 +154,7 @@ def test_a_log_directory_without_a_group(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert result.stderr.splitlines() == [
         "no partition of __consumer_offsets and therefore no group found",
-        f"{log_dir}: no consumer group in it",
+        f"{log_dir}: no consumer group found",
     ]
     assert run("--log-dir", log_dir, "--data-dir", made).exit_code == 0
 

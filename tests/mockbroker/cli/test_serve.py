@@ -176,9 +176,9 @@ USAGE = [  # arguments, what stderr must say
     (["--topic", "a/b"], "'a/b': not a legal topic name"),
     (["--topic", "orders:six"], "expected NAME or NAME:PARTITIONS"),
     (["--topic", "orders:0"], "orders: 0 partitions"),
-    (["--topic", "orders", "--topic", "orders:2"], "given twice"),
+    (["--topic", "orders", "--topic", "orders:2"], "--topic orders: duplicate topic"),
     (["--brokers", "0"], "0 is not in the range"),
-    (["--port", "65535", "--brokers", "2"], "leaves no room for 2 brokers"),
+    (["--port", "65535", "--brokers", "2"], "is too high for 2 brokers"),
     (["--listener", "TLS"], "Error: --listener: TLS is none of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
     (["--listener", "SSL://10.0.0.1:0"], "every listener binds to --host (127.0.0.1)"),
     (["--tls", "auto", "--listener", "PLAINTEXT"], "--tls: none of the listeners has it"),
@@ -385,4 +385,7 @@ def test_the_file_of_a_real_broker(tmp_path: Path) -> None:
         process.terminate()
         _, told = process.communicate(timeout=20)
     assert told.count("\n") == 1
-    assert "have no effect here: controller.quorum.bootstrap.servers, inter.broker.listener.name, log.dirs, " in told
+    assert (
+        "without effect in mockbroker: controller.quorum.bootstrap.servers, inter.broker.listener.name, log.dirs, "
+        in told
+    )

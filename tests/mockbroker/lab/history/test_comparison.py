@@ -191,4 +191,4 @@ def test_a_scheme_that_breaks_its_word_is_said(monkeypatch):
     monkeypatch.setattr("mockbroker.cli.history_lines.measure", broken)
     result = CliRunner().invoke(simulate, ["--scheme", "classic", "--seed", "11"])
     assert result.exit_code == 1
-    assert result.stderr == "seed 11 under classic: I1 is broken: two of them\n"
+    assert result.stderr == "seed 11 under classic: invariant I1 is broken: two of them\n"
