@@ -10,17 +10,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 MOMENTS = {
-    "before": "the request has come in and is not handled",
-    "during": "it is handled and written, and the answer is not sent",
-    "after": "the answer is sent",
+    "before": "the request is received but not handled",
+    "during": "the request is handled and written, but the response is not sent",
+    "after": "the response is sent",
 }
 
 
 @dataclass(frozen=True)
 class Step:
-    """``classic``, ``consumer``: the requests that make it in each protocol; ``newcomer``: it is about one.
+    """An operation of a member. SyncGroup means that of the leader, which has the assignments.
 
-    A SyncGroup is the leader's, which brings the shares.
+    Attributes:
+        name: Name of the operation.
+        classic: Its requests in the classic protocol.
+        consumer: Its requests in the consumer protocol.
+        newcomer: Whether a new member performs it.
     """
 
     name: str
@@ -32,7 +36,7 @@ class Step:
 STEPS = [
     Step("find", ("FindCoordinator",), ("FindCoordinator",), newcomer=True),
     Step("join", ("JoinGroup",), ("ConsumerGroupHeartbeat, epoch 0",), newcomer=True),
-    Step("sync", ("SyncGroup",), ("ConsumerGroupHeartbeat, the first that says what it has",), newcomer=True),
+    Step("sync", ("SyncGroup",), ("ConsumerGroupHeartbeat, the first one with owned partitions",), newcomer=True),
     Step("stable", ("Heartbeat",), ("ConsumerGroupHeartbeat",), newcomer=False),
     Step(
         "commit or leave",
@@ -45,10 +49,14 @@ STEPS = [
 
 @dataclass(frozen=True)
 class Scenario:
-    """``held``: what is written when the coordinator dies, so that the next one goes on from there.
+    """The death of a coordinator at one moment of an operation.
 
-    ``counts``: the protocols in which the step itself is: a newcomer is in the group, offsets are committed, a member
-    of the consumer protocol is out.
+    Attributes:
+        step: The operation.
+        moment: A key of MOMENTS.
+        held: State written before the coordinator dies, from which the next coordinator continues.
+        counts: Protocols in which the effect of the operation itself is written: a new member has joined, offsets are
+            committed, or a member of the consumer protocol has left.
     """
 
     step: Step
@@ -63,45 +71,61 @@ class Scenario:
 
 BOTH = ("classic", "consumer")
 HELD: Mapping[tuple[str, str], tuple[str, tuple[str, ...]]] = {
-    ("find", "before"): ("the group as it was; the newcomer asks another broker", ()),
+    ("find", "before"): ("unchanged group; the new member asks another broker", ()),
     ("find", "during"): ("the same", ()),
-    ("find", "after"): ("the same; the newcomer was sent to a broker that is gone, and asks again", ()),
-    ("join", "before"): ("the group as it was; the newcomer joins again", ()),
-    ("join", "during"): ("classic: the group as it was; consumer: the newcomer is in", ("consumer",)),
-    ("join", "after"): ("the same; a generation that was told and not written is ILLEGAL_GENERATION", ("consumer",)),
-    ("sync", "before"): ("classic: the group as it was, all join again; consumer: the newcomer is in", ("consumer",)),
-    ("sync", "during"): ("the new generation and its shares, though nobody was told", BOTH),
+    ("find", "after"): ("the same; the new member was directed to the killed broker, and repeats FindCoordinator", ()),
+    ("join", "before"): ("unchanged group; the new member joins again", ()),
+    ("join", "during"): ("classic: unchanged group; consumer: the new member has joined", ("consumer",)),
+    ("join", "after"): (
+        "the same; a generation that was returned but not written gets ILLEGAL_GENERATION",
+        ("consumer",),
+    ),
+    ("sync", "before"): (
+        "classic: unchanged group, all members rejoin; consumer: the new member has joined",
+        ("consumer",),
+    ),
+    ("sync", "during"): ("the new generation and its assignment, although no member has received it", BOTH),
     ("sync", "after"): ("the same", BOTH),
-    ("stable", "before"): ("the group; every session begins anew, and nobody joins again", ()),
+    ("stable", "before"): ("unchanged group; all sessions restart, no member rejoins", ()),
     ("stable", "during"): ("the same", ()),
     ("stable", "after"): ("the same", ()),
-    ("commit or leave", "before"): ("the group as it was; who leaves unheard is out when its session ends", ()),
+    ("commit or leave", "before"): (
+        "unchanged group; a member whose LeaveGroup was lost is evicted when its session expires",
+        (),
+    ),
     ("commit or leave", "during"): (
-        "the offsets; consumer: who left is out; classic: it is in again until its session ends, unless it was the last",
+        "the committed offsets; consumer: the member has left; classic: it is a member again until its session expires, "
+        "unless it was the last one",
         BOTH,
     ),
     ("commit or leave", "after"): ("the same", BOTH),
 }
 SCENARIOS = [Scenario(step, moment, *HELD[step.name, moment]) for step in STEPS for moment in MOMENTS]
 
-HOLDS = {  # of every scenario, whatever else the cluster has to bear
-    "same members": "the group is Stable again, of all that did not leave",
-    "one owner": "each partition is read by one member",
-    "generation": "no generation that was written is given again, and none falls",
-    "commits": "no acknowledged commit is lost, nor goes back",
-    "nobody hangs": "each member commits again within the time of one wait",
-    "no record lost": "each is read; twice only if nobody had committed it when the coordinator died",
-    "comes back": "the dead broker returns, and the group does not notice",
+HOLDS = {  # the invariants of every scenario, under all conditions
+    "same members": "the group is Stable again with all members that did not leave",
+    "one owner": "each partition is consumed by one member",
+    "generation": "no written generation is issued twice, and generations never decrease",
+    "commits": "no acknowledged commit is lost or reverted",
+    "progress": "each member commits again within one wait timeout",
+    "no record lost": "each is consumed; twice only if it was not committed when the coordinator was killed",
+    "restart": "the killed broker returns without a rebalance",
 }
 
 
 def page() -> list[str]:
-    """The lines of the table in docs/failover.md."""
+    """Return the scenario table and the invariants as lines of docs/failover.md."""
     lines = [
-        "| scenario | in a classic group | in a consumer group | what the next coordinator finds |",
+        "| scenario | in a classic group | in a consumer group | state at the next coordinator |",
         "|---|---|---|---|",
     ]
     for each in SCENARIOS:
-        asked = " | ".join(" or ".join(requests) for requests in (each.step.classic, each.step.consumer))
-        lines.append(f"| {each.name} | {asked} | {each.held} |")
-    return [*lines, "", *(f"- {name}: {what}" for name, what in HOLDS.items())]
+        requests_text = " | ".join(" or ".join(requests) for requests in (each.step.classic, each.step.consumer))
+        lines.append(f"| {each.name} | {requests_text} | {each.held} |")
+    return [
+        *lines,
+        "",
+        "After each scenario these invariants are checked:",
+        "",
+        *(f"- {name}: {text}" for name, text in HOLDS.items()),
+    ]

@@ -105,7 +105,7 @@ class Plan:
             elif len(existing.partitions) < partitions:
                 raise SettingsError(
                     f"topic {name} has {len(existing.partitions)} partitions in the data directory, not {partitions}: "
-                    "CreatePartitions can add partitions"
+                    f"start with {len(existing.partitions)}, and add partitions with CreatePartitions"
                 )
         broker.groups.schedule_sweep(clock.read())
         return broker

@@ -1,1 +1,1 @@
-"""What everything else in the broker uses: settings, releases, effects, timers."""
+"""The base of all other packages of the broker: settings, releases, effects and deadlines."""

@@ -1,4 +1,4 @@
-"""What all connections of a broker may hold together: a total with a limit, and which connection holds the most."""
+"""A limit on the bytes that all connections of a broker hold together."""
 
 from __future__ import annotations
 
@@ -6,10 +6,18 @@ from mockbroker.base.settings import NO_LIMIT
 
 
 class Budget:
-    """Bytes by connection. ``what``: what the bytes are; ``setting``: Kafka name of the limit; ``limit``: in bytes.
+    """The bytes that each connection holds, with a limit on their total.
 
-    The connection that holds the most is the one to close: a client with little to send is never refused because of
-    others.
+    Above the limit, the connection that holds the most is closed. So a client that sends little is never disconnected
+    because of other clients.
+
+    Args:
+        what: What the bytes are, for messages: such as "bytes of unread responses".
+        setting: Name of the setting with the limit.
+        limit: The limit in bytes; NO_LIMIT for none.
+
+    Attributes:
+        total: Bytes that all connections hold.
     """
 
     def __init__(self, what: str, setting: str, limit: int) -> None:
@@ -20,7 +28,7 @@ class Budget:
         self._held: dict[int, int] = {}
 
     def hold(self, connection: int, size: int) -> bool:
-        """This connection holds ``size`` bytes from now on. True if all of them hold more than the limit."""
+        """Set the bytes that a connection holds, and return whether the total exceeds the limit."""
         before = self._held.get(connection, 0)
         if size != before:
             self.total += size - before
@@ -32,16 +40,16 @@ class Budget:
 
     @property
     def exceeded(self) -> bool:
-        """True while the connections hold more than the limit."""
+        """Whether the total exceeds the limit."""
         return self.total > self._limit != NO_LIMIT
 
     def largest(self) -> int:
-        """The connection that holds the most; one of them must hold something."""
+        """Return the connection that holds the most bytes. At least one must hold some."""
         return max(self._held, key=self._held.__getitem__)
 
-    def complaint(self, connection: int) -> str:
-        """Why this connection is closed."""
+    def closing_reason(self, connection: int) -> str:
+        """Return the reason to log when a connection is closed because of the limit."""
         return (
-            f"it has the most {self._what} ({self._held[connection]} bytes), "
-            f"and those of all connections are {self.total} bytes, above {self._setting} ({self._limit})"
+            f"it holds the most {self._what}: {self._held[connection]} of {self.total} on all connections, "
+            f"above {self._setting} ({self._limit})"
         )

@@ -1,8 +1,8 @@
-"""Deadlines kept as data: set, forget, ask which is next. No clock, no timers to start or cancel.
+"""A set of deadlines as plain data, without a clock or timers.
 
-Moving a deadline back, as every heartbeat does, costs one dictionary entry; the heap is put right when the earlier
-time comes. So the cost does not grow with the number of deadlines. What the heap holds in vain is thrown out once it is
-most of it: memory grows with the deadlines that there are, not with how far ahead they lie.
+Postponing a deadline, as every heartbeat does, changes one dictionary entry; the heap is corrected when the earlier
+time comes. So the cost does not depend on the number of deadlines. Stale heap entries are removed when they are the
+majority, so memory is proportional to the number of deadlines.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ from math import inf
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
-SLACK = 64  # entries of the heap that are not worth a look
+SLACK = 64  # stale heap entries that are tolerated, so that small heaps are never rebuilt
 
 
 class Deadlines(Generic[K]):
-    """One deadline a key, in seconds on any monotonic scale."""
+    """A mapping of keys to deadlines, in seconds of any monotonic clock."""
 
     def __init__(self) -> None:
         self._at: dict[K, float] = {}
         self._heap: list[tuple[float, int, K]] = []
-        self._queued: dict[K, float] = {}  # the earliest time at which the heap holds the key
+        self._queued: dict[K, float] = {}  # by key, the earliest time of its heap entries
         self._order = 0
 
     def set(self, key: K, at: float) -> None:
-        """The deadline of ``key`` is ``at`` from now on."""
+        """Set the deadline of a key, replacing an earlier one."""
         self._at[key] = at
         if at < self._queued.get(key, inf):
             self._queued[key] = at
             self._order += 1
             heappush(self._heap, (at, self._order, key))
-            self._tidy()
+            self._drop_stale()
 
     def forget(self, key: K) -> None:
-        """``key`` has no deadline."""
+        """Remove the deadline of a key, if it has one."""
         self._at.pop(key, None)
-        self._tidy()
+        self._drop_stale()
 
     def __contains__(self, key: K) -> bool:
         return key in self._at
@@ -46,25 +46,28 @@ class Deadlines(Generic[K]):
         return len(self._at)
 
     def next(self) -> float:
-        """No deadline lies before this time; inf when there is none. It may be early, never late."""
+        """Return a lower bound of all deadlines; inf if there are none.
+
+        It may be earlier than the first deadline, never later.
+        """
         return self._heap[0][0] if self._heap else inf
 
     def pop_due(self, now: float) -> K | None:
-        """A key whose deadline has come, earliest first; its deadline is forgotten. None when none is due."""
+        """Remove and return the key with the earliest deadline that is due at ``now``; None if no deadline is due."""
         while self._heap and self._heap[0][0] <= now:
             at, _, key = heappop(self._heap)
             if self._queued.get(key) != at:
-                continue  # an earlier time was queued later, and has been popped
+                continue  # stale: an entry with an earlier time was added later, and has been popped
             del self._queued[key]
             if key not in self._at:
                 continue
             if self._at[key] == at:
                 del self._at[key]
                 return key
-            self.set(key, self._at[key])  # it was moved back, and another may come before it
+            self.set(key, self._at[key])  # postponed: another key may be due first
         return None
 
-    def _tidy(self) -> None:
+    def _drop_stale(self) -> None:
         if len(self._heap) <= 2 * len(self._at) + SLACK:
             return
         used = {

@@ -1,4 +1,4 @@
-"""The words that everything below the shell speaks: a call comes in, effects go out."""
+"""The input and output types of the sans-IO broker: a Call is handled and returns Effects."""
 
 from __future__ import annotations
 
@@ -10,12 +10,19 @@ from mockbroker.base.event_kinds import EventKind
 
 R = TypeVar("R")
 
-# What is made for every request is not frozen, which would take four times as long to make; nobody changes one.
+# Types created for every request are not frozen, because creation would take four times as long. None is modified.
 
 
 @dataclass(slots=True, unsafe_hash=True)
 class Ticket:
-    """One request that waits for its answer, and what is needed to write it."""
+    """The identity of a request, needed to encode its response.
+
+    Attributes:
+        connection: Number of the connection.
+        correlation_id: Correlation id of the request.
+        api_key: API key of the request.
+        version: API version of the request.
+    """
 
     connection: int
     correlation_id: int
@@ -25,8 +32,14 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Who calls. ``node``: id of the broker whose listener took the connection; ``host``: address without port;
-    ``listener``: name of that listener."""
+    """The sender of a request.
+
+    Attributes:
+        node: Id of the broker whose listener accepted the connection.
+        client_id: The ``client.id`` of the request header.
+        host: Address of the client, without port.
+        listener: Name of the listener.
+    """
 
     node: int
     client_id: str
@@ -36,7 +49,7 @@ class Client:
 
 @dataclass(slots=True)
 class Call(Generic[R]):
-    """A decoded request, and the frame that it was read from."""
+    """A decoded request, its sender and the frame from which it was decoded."""
 
     ticket: Ticket
     client: Client
@@ -50,9 +63,12 @@ class Call(Generic[R]):
 
 @dataclass(slots=True)
 class Reply:
-    """Send this response.
+    """The effect of sending a response.
 
-    ``encoded``: its bytes by version, of a response that is given again and again; whoever encodes it adds them.
+    Attributes:
+        ticket: The request.
+        response: The response message.
+        encoded: Cache of the encoded response by version, for a response that is sent many times; the encoder fills it.
     """
 
     ticket: Ticket
@@ -62,14 +78,14 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class NoReply:
-    """This request gets no answer, as Produce with acks 0; the connection goes on."""
+    """The effect of a request without response, such as Produce with acks=0; the connection stays open."""
 
     ticket: Ticket
 
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Close the connection of this request instead of answering."""
+    """The effect of closing the connection of a request without a response."""
 
     ticket: Ticket
     reason: str
@@ -77,7 +93,7 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Dismiss:
-    """Send this response, if there is one, and close the connection."""
+    """The effect of sending a response, unless it is None, and then closing the connection."""
 
     ticket: Ticket
     response: object
@@ -86,10 +102,21 @@ class Dismiss:
 
 @dataclass(slots=True, kw_only=True)
 class Note:
-    """Something that happened in a group, for the journal.
+    """A group event for the journal. A field that does not apply to the event has its default.
 
-    ``assignment``: the bytes a member was given, or what a coordinator that assigns itself gave it;
-    ``offsets``: what was committed, by topic and partition.
+    Attributes:
+        event: The kind of event.
+        group: Group id.
+        member_id: The member concerned.
+        client_id: The ``client.id`` of the member.
+        generation: Generation of the group, or its epoch in the consumer protocol.
+        reason: Cause of the event.
+        leader: Member id of the leader.
+        protocol: The chosen assignment strategy or assignor.
+        protocol_type: Protocol type of a classic group.
+        members: Member ids of the group.
+        assignment: Encoded assignment from the leader; with server-side assignment, topic to partition indexes.
+        offsets: Committed offsets by topic and partition.
     """
 
     event: EventKind
@@ -108,10 +135,12 @@ class Note:
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """The rest of the work on a request: it is done in slices, and other requests are handled in between.
+    """The remaining work on a request, done in slices so that other requests are handled in between.
 
-    ``steps``: does one slice each time that it is sent the time, and yields the effects of that slice; what it returns
-    at its end are the last effects, with the answer.
+    Attributes:
+        ticket: The request.
+        steps: Generator that does one slice each time it is sent the current time in seconds. It yields the effects of
+            the slice, and returns the last effects, which include the response.
     """
 
     ticket: Ticket
@@ -124,7 +153,7 @@ Steps: TypeAlias = Generator[Effects, float, Effects]
 
 
 def begin(ticket: Ticket, steps: Steps) -> Effects:
-    """Do the first slice of the work on a request, which may be all of it."""
+    """Do the first slice of the work on a request; return its effects, and a Work if slices remain."""
     try:
         effects = next(steps)
     except StopIteration as end:

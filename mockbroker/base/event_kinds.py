@@ -6,7 +6,11 @@ from enum import StrEnum
 
 
 class EventKind(StrEnum):
-    """What happened in a group: the ``event`` of a journal entry. ``meaning``: one sentence in Markdown."""
+    """A kind of group event, the ``event`` of a journal entry. It is equal to its string, such as ``"join"``.
+
+    Attributes:
+        meaning: One sentence that describes the kind, in Markdown.
+    """
 
     _value_: str
     meaning: str
@@ -46,6 +50,6 @@ class EventKind(StrEnum):
 
 
 def event_table() -> str:
-    """Return the kinds as a Markdown table."""
+    """Return all kinds of events as a Markdown table."""
     rows = [f"| `{kind}` | {kind.meaning} |" for kind in EventKind]
     return "\n".join(["| event | what happened |", "|---|---|", *rows]) + "\n"

@@ -1,4 +1,4 @@
-"""The settings that brokers of Kafka 3.9 and 4.2 have, as their own ConfigDef gives them; read when first asked for.
+"""The broker settings of Kafka 3.9 and 4.2 as their ConfigDef defines them, loaded on first use.
 
 Source: org.apache.kafka.server.config.AbstractKafkaConfig (4.2), kafka.server.KafkaConfig (3.9).
 """
@@ -14,17 +14,25 @@ from importlib import resources
 TYPES = {"BOOLEAN": 1, "STRING": 2, "INT": 3, "SHORT": 4, "LONG": 5, "DOUBLE": 6, "LIST": 7, "CLASS": 8, "PASSWORD": 9}
 BITS = {"SHORT": 16, "INT": 32, "LONG": 64}
 OLD, NEW = "3.9", "4.2"
-BY_LISTENER = "listener.name."  # settings of one listener begin so, with its name and a dot behind
-LIKENESS = 0.75  # what is less like a name than this is not suggested
-RELATED = ("log.", "group.", "")  # what users leave out who think of a topic's configuration
+BY_LISTENER = "listener.name."  # prefix of the settings of one listener, followed by its name and a dot
+LIKENESS = 0.75  # least similarity of a suggested name (difflib ratio)
+RELATED = ("log.", "group.", "")  # prefixes that a setting has and the topic configuration of the same name has not
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaSetting:
-    """One setting in one release.
+    """A broker setting in one release of Kafka.
 
-    ``least``, ``most``: of numbers, as text, "" for no limit; ``words``: what it may be, none for anything;
-    ``dynamic``: it can be changed in a running broker; ``internal``: not reported by DescribeConfigs.
+    Attributes:
+        name: Name of the setting.
+        type: Type in Kafka's ConfigDef, a key of TYPES.
+        default: Default value as text; None for null.
+        least: Smallest number allowed, as text; "" for no limit.
+        most: Largest number allowed, as text; "" for no limit.
+        words: Allowed values; empty for any value.
+        any_case: Whether the case of an allowed value is ignored.
+        dynamic: Whether the setting can be changed in a running broker.
+        internal: Whether DescribeConfigs omits the setting.
     """
 
     name: str
@@ -39,11 +47,11 @@ class KafkaSetting:
 
     @property
     def is_secret(self) -> bool:
-        """Whether its value is reported to no client."""
+        """Whether the value is hidden from clients."""
         return self.type == "PASSWORD"
 
     def problem(self, text: str) -> str | None:
-        """What is wrong with a value, None if Kafka takes it."""
+        """Return what is wrong with a value; None if Kafka accepts it."""
         if self.type == "BOOLEAN":
             return None if text.lower() in ("true", "false") else f"expected true or false, got {text!r}"
         if self.type in BITS or self.type == "DOUBLE":
@@ -68,8 +76,8 @@ class KafkaSetting:
 
 @cache
 def kafka_settings() -> Mapping[str, Mapping[str, KafkaSetting]]:
-    """Every setting by name, as each release has it that has it."""
-    found: dict[str, dict[str, KafkaSetting]] = {}
+    """Return all settings: name to release to definition."""
+    settings: dict[str, dict[str, KafkaSetting]] = {}
     text = resources.files("mockbroker.base").joinpath("kafka_settings.tsv").read_text("utf-8")
     for line in text.splitlines():
         if line.startswith("#"):
@@ -89,27 +97,35 @@ def kafka_settings() -> Mapping[str, Mapping[str, KafkaSetting]]:
             internal="i" in flags,
         )
         for release in releases.split(","):
-            found.setdefault(name, {})[release] = setting
-    return found
+            settings.setdefault(name, {})[release] = setting
+    return settings
 
 
 def definitions(name: str) -> tuple[KafkaSetting, ...]:
-    """A setting as the releases have it, the newest first; of one listener as that of all. None if there is no such."""
+    """Return the definitions of a setting, newest release first; empty if Kafka has no such setting.
+
+    A setting of one listener (``listener.name.NAME.*``) has the definition of the setting for all listeners.
+    """
     known = kafka_settings()
     if name.startswith(BY_LISTENER):
         parts = name.split(".")
         names = (".".join(parts[begin:]) for begin in range(3, len(parts)))
         name = next((each for each in names if each in known), name)
-    found = known.get(name, {})
-    return tuple(found[release] for release in (NEW, OLD) if release in found)
+    by_release = known.get(name, {})
+    return tuple(by_release[release] for release in (NEW, OLD) if release in by_release)
 
 
 def nearest(name: str, known: set[str]) -> str | None:
-    """What was meant by a name that is none of ``known`` and Kafka's; None if none of them is like it."""
+    """Return the setting name most similar to an unknown name; None if none is similar.
+
+    Args:
+        name: The unknown name.
+        known: Names of settings in addition to Kafka's.
+    """
     names = known | {
-        each for each, found in kafka_settings().items() if not any(one.internal for one in found.values())
+        each for each, releases in kafka_settings().items() if not any(one.internal for one in releases.values())
     }
-    plain = name.strip().lower().replace("_", ".").removeprefix("kafka.")  # as containers have it in their environment
+    plain = name.strip().lower().replace("_", ".").removeprefix("kafka.")  # as in environment variables of containers
     for prefix in RELATED:
         if prefix + plain in names:
             return prefix + plain

@@ -1,7 +1,7 @@
-"""Releases of Kafka that a cluster can be like: what they serve, and where their group coordinators differ.
+"""The Kafka releases that a cluster can emulate: their API versions, features and differences in behaviour.
 
-Version ranges are recorded from real brokers (fixtures/releases). What no handler here serves is not advertised,
-whatever the release had.
+Version ranges are recorded from real brokers (fixtures/releases). An API without a handler is not advertised, even if
+the release had it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kwire.schema import Versions
 NOTHING = "none"
 METADATA_VERSION = "metadata.version"
 
-# By API key, from which release on which versions; an API that is not there yet has none. 2.8 to 3.2 with ZooKeeper.
+# By API key: the versions served since each release. 2.8 to 3.2 run with ZooKeeper.
 SERVED: Mapping[int, str] = {
     ApiKey.PRODUCE: "2.8: 0-9, 3.7: 0-10, 3.8: 0-11, 4.0: 0-12, 4.1: 0-13",
     ApiKey.FETCH: "2.8: 0-12, 3.1: 0-13, 3.5: 0-15, 3.7: 0-16, 3.9: 0-17, 4.0: 4-17, 4.1: 4-18",
@@ -104,35 +104,35 @@ SERVED: Mapping[int, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quirks:
-    """Where a release before 4.0 differs: its group coordinator is the one in Scala, since 4.0 it is the one in Java.
+    """The differences between the group coordinator in Scala (before 4.0) and the one in Java (since 4.0).
 
-    Each is one difference, True as before 4.0.
+    Each field is one difference: True for the behaviour before 4.0.
     """
 
     sync_in_stable_renews_session: bool
-    """A SyncGroup in Stable renews the session of the member."""
+    """A SyncGroup in state Stable renews the session of the member."""
     delay_extended_in_generation_0_only: bool
     """Members that join extend the initial delay in generation 0 only, not whenever the group was empty."""
     assignment_described_in_stable_only: bool
-    """DescribeGroups has the assignments of members in Stable only, not the last ones in every state."""
+    """DescribeGroups returns assignments in state Stable only, instead of the latest ones in every state."""
     last_protocol_wins_ties: bool
-    """Of protocols with as many votes the last in HashMap order is chosen, not the first."""
+    """Among protocols with equal votes, the last one in HashMap order is chosen instead of the first."""
     commit_to_missing_group_is_illegal_generation: bool
-    """OffsetCommit v9+ to a group that does not exist is ILLEGAL_GENERATION as before v9, not GROUP_ID_NOT_FOUND."""
+    """OffsetCommit v9+ to an unknown group returns ILLEGAL_GENERATION as before v9, not GROUP_ID_NOT_FOUND."""
     txn_commit_to_missing_group_is_unknown_member: bool
-    """TxnOffsetCommit of a generation to a group that does not exist is UNKNOWN_MEMBER_ID, not ILLEGAL_GENERATION."""
+    """TxnOffsetCommit with a generation to an unknown group returns UNKNOWN_MEMBER_ID, not ILLEGAL_GENERATION."""
     refused_join_may_end_join_phase: bool
-    """A JoinGroup that is refused for group.max.size may end the join phase."""
+    """A JoinGroup that is rejected because of group.max.size may complete the join phase."""
     last_offset_deletes_group: bool
-    """An empty group is deleted with the last offset that OffsetDelete removes."""
+    """OffsetDelete of the last offset of an empty group deletes the group."""
     fetch_of_no_group_is_not_answered: bool
-    """OffsetFetch v8+ that names no group is never answered."""
+    """OffsetFetch v8+ without a group is never answered."""
     sync_while_loading_is_rebalance: bool
-    """A SyncGroup while the coordinator loads the group is REBALANCE_IN_PROGRESS, not COORDINATOR_LOAD_IN_PROGRESS."""
+    """SyncGroup while the group is loading returns REBALANCE_IN_PROGRESS, not COORDINATOR_LOAD_IN_PROGRESS."""
     group_written_when_stable: bool
-    """The first record of a group is written when it is Stable, not with its first JoinGroup."""
+    """The first record of a group is written when it becomes Stable, not at its first JoinGroup."""
     no_tombstone_for_offsets_alone: bool
-    """A group of which only offsets were written is deleted without a tombstone of its own."""
+    """No group tombstone is written when a group that has only committed offsets is deleted."""
     consumer_protocol_only_if_set: bool
     """Groups of the consumer protocol need the setting group.coordinator.rebalance.protocols (KIP-848)."""
     group_operations_before_4_0: bool
@@ -146,25 +146,22 @@ SINCE_4_0, BEFORE_4_0 = (Quirks(**{each.name: differs for each in fields(Quirks)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """One release.
+    """A Kafka release that a cluster can emulate.
 
-    ``quirks``: where its group coordinator and its configurations differ from those since 4.0.
-
-    ``offset_value_version``: in which committed offsets are written. ``uniform``: the release whose ``uniform`` assigns
-    groups of the consumer protocol (kwire.assignors).
-
-    ``kip890``: transactions as since 4.0, in part also for clients of the flow before. Where it is not there:
-
-    - a producer whose transaction took too long is fenced for good, and cannot say who it was to go on,
-    - in a partition where a producer has a transaction open, a batch of a later epoch is not checked with the
-      coordinator,
-    - the start of the last transaction is told until the next begins.
-
-    ``batches_only``: no message sets. Produce v0-2 are told of all the same, and the connection is closed for them:
-    librdkafka looks for them before it uses compression.
-
-    ``everything``: every version that there is, whenever it was. ``features``: finalized levels by name, as ApiVersions
-    reports them; ``supported``: their lowest and highest levels.
+    Attributes:
+        name: The release, such as "3.9"; "all" for the release with every API version.
+        quirks: Differences of its group coordinator and configurations from those since 4.0.
+        kip890: Whether transactions follow KIP-890, in part also for older clients. If False, a producer whose
+            transaction timed out is fenced permanently and cannot recover its producer id; a batch with a newer epoch
+            is not verified with the coordinator while the producer has a transaction open in the partition; and the
+            start of the last transaction is reported until the next one begins.
+        offset_value_version: Version of the OffsetCommitValue records that are written.
+        uniform: Release whose ``uniform`` assignor (kwire.assignors) assigns groups of the consumer protocol.
+        batches_only: Whether message sets are not supported. Produce v0-2 is advertised nevertheless, because
+            librdkafka requires it for compression; a request with it closes the connection.
+        everything: Whether every known version of every API is served.
+        features: Finalized feature levels by name, as ApiVersions reports them.
+        supported: Lowest and highest supported level of each feature.
     """
 
     name: str
@@ -178,30 +175,35 @@ class Release:
     supported: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def limit(self, api_key: int, versions: Versions) -> Versions | None:
-        """Of these versions of an API, those that the release tells of; None if there are none."""
+        """Return the part of a version range that the release advertises; None if empty.
+
+        Args:
+            api_key: The API key.
+            versions: The versions that the broker implements.
+        """
         if self.everything:
             return versions
-        had = served(api_key, self.name)
-        if had is None:
+        release_versions = served(api_key, self.name)
+        if release_versions is None:
             return None
         assert versions.last is not None
-        assert had.last is not None
-        first, last = max(versions.first, had.first), min(versions.last, had.last)
+        assert release_versions.last is not None
+        first, last = max(versions.first, release_versions.first), min(versions.last, release_versions.last)
         return Versions(first, last) if first <= last else None
 
     def refuses(self, api_key: int, version: int) -> bool:
-        """True for what it tells of and closes the connection for."""
+        """Return whether a version is advertised but closes the connection when it is used."""
         return self.batches_only and api_key == ApiKey.PRODUCE and version < PRODUCE_BATCHES_SINCE
 
 
 def served(api_key: int, release: str) -> Versions | None:
-    """The versions of an API that a release had; None if it did not have the API."""
-    found = NOTHING
+    """Return the versions of an API that a release serves; None if the release does not have the API."""
+    current = NOTHING
     for change in SERVED.get(api_key, "").split(", "):
         since, _, versions = change.partition(": ")
         if _number(since) <= _number(release):
-            found = versions
-    return None if found in (NOTHING, "") else Versions.parse(found)
+            current = versions
+    return None if current in (NOTHING, "") else Versions.parse(current)
 
 
 def _number(release: str) -> tuple[int, ...]:
@@ -209,7 +211,13 @@ def _number(release: str) -> tuple[int, ...]:
 
 
 def _scala(name: str, metadata_version: int = 0, *, supported: Mapping[str, tuple[int, int]] | None = None) -> Release:
-    """A release before 4.0. ``metadata_version``: 0 if it has none, as with ZooKeeper."""
+    """Return a release before 4.0.
+
+    Args:
+        name: The release.
+        metadata_version: Finalized level of metadata.version; 0 for none, as with ZooKeeper.
+        supported: Further supported features.
+    """
     levels = {METADATA_VERSION: metadata_version} if metadata_version else {}
     ranges = {name: (1, level) for name, level in levels.items()}
     return Release(

@@ -1,4 +1,4 @@
-"""How large one response may be: a request of a few bytes can name what is large again and again."""
+"""The size limit of one response: a small request may name a large item many times."""
 
 from __future__ import annotations
 
@@ -12,37 +12,49 @@ A = TypeVar("A")
 
 
 class ResponseTooLargeError(Exception):
-    """A response that would be larger than a broker sends; the connection of its request is closed instead."""
+    """Raised when a response would exceed ``mockbroker.response.max.bytes``; the connection is closed instead."""
 
 
 class Room:
-    """The bytes that remain of the largest response. ``limit``, ``taken``: in bytes."""
+    """The size of a response while it is built, checked against a limit.
+
+    Args:
+        limit: Largest size in bytes; NO_LIMIT for none.
+
+    Attributes:
+        taken: Approximate size so far in bytes.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self.taken = 0
 
     def reserve(self, size: int) -> None:
-        """Count so many bytes, roughly. Raises: ResponseTooLargeError."""
+        """Add an approximate number of bytes to the size. Raises: ResponseTooLargeError above the limit."""
         self.taken += size
         if self.taken > self._limit != NO_LIMIT:
             raise ResponseTooLargeError(
-                f"the response has {self.taken} bytes or more, and mockbroker.response.max.bytes is {self._limit}: "
-                "ask for less at once"
+                f"the response would have at least {self.taken} bytes, above mockbroker.response.max.bytes "
+                f"({self._limit}): request fewer items at once, or raise the setting"
             )
 
     def describe_each(self, keys: Iterable[K], describe: Callable[[K], A], size: Callable[[A], int]) -> list[A]:
-        """The description of each key. One that is repeated is described once, and takes its size each time.
+        """Return the description of each key. A repeated key is described once, but its size counts each time.
 
-        ``size``: bytes of a description, roughly. Raises: ResponseTooLargeError.
+        Args:
+            keys: The keys, in the order of the response.
+            describe: Returns the description of a key.
+            size: Returns the approximate size of a description in bytes.
+
+        Raises: ResponseTooLargeError above the limit.
         """
         known: dict[K, tuple[A, int]] = {}
-        found: list[A] = []
+        descriptions: list[A] = []
         for key in keys:
             if key not in known:
                 described = describe(key)
                 known[key] = described, size(described)
             described, bytes_ = known[key]
             self.reserve(bytes_)
-            found.append(described)
-        return found
+            descriptions.append(described)
+        return descriptions

@@ -1,12 +1,12 @@
-"""Texts of error messages that more than one place needs."""
+"""Texts of Kafka error messages that several request handlers use."""
 
 from __future__ import annotations
 
 from kwire import ErrorCode
 
-LONGEST_QUOTED = 1_000  # characters of a text that are quoted in a message: a client's may fill a string by itself
+LONGEST_QUOTED = 1_000  # characters of a client's text in a message, which may otherwise exceed the limit of a string
 
-OF_ERRORS = {  # Kafka's text of an error that has no text of its own
+OF_ERRORS = {  # Kafka's default message of each error
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
     ErrorCode.INVALID_REQUEST: "This most likely occurs because of a request being malformed by the client library or"
     " the message was sent to an incompatible broker. See the broker logs for more details.",
@@ -16,5 +16,5 @@ OF_ERRORS = {  # Kafka's text of an error that has no text of its own
 
 
 def shortened(text: str) -> str:
-    """What is quoted of a text that a client sent."""
+    """Return a client's text, cut to LONGEST_QUOTED characters, for use in a message."""
     return text if len(text) <= LONGEST_QUOTED else f"{text[:LONGEST_QUOTED]}..."

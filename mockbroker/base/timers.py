@@ -1,4 +1,4 @@
-"""What can be due: the keys of the broker's deadlines. Ids of groups stand for themselves: each request moves one."""
+"""The keys of the broker's deadlines. The key of a group's next deadline is its id, a plain string for speed."""
 
 from __future__ import annotations
 
@@ -10,19 +10,24 @@ from mockbroker.base.effects import Dismiss, Ticket
 
 @dataclass(frozen=True, slots=True)
 class FetchDue:
-    """A parked Fetch has waited long enough."""
+    """The end of the wait of a pending Fetch (``max_wait_ms``)."""
 
     ticket: Ticket
 
 
 @dataclass(frozen=True, slots=True)
 class SweepDue:
-    """It is time to look for expired offsets."""
+    """The next check for expired offsets (``offsets.retention.check.interval.ms``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class DismissDue:
-    """Whoever failed to authenticate is told, and sent away."""
+    """The delayed response to a failed authentication (``connection.failed.authentication.delay.ms``).
+
+    Attributes:
+        ticket: The request.
+        what: The response and the reason for closing the connection.
+    """
 
     ticket: Ticket
     what: Dismiss | None = field(default=None, compare=False)
@@ -30,21 +35,29 @@ class DismissDue:
 
 @dataclass(frozen=True, slots=True)
 class TransactionDue:
-    """A transaction has run too long, or its markers are to be written."""
+    """The timeout of a transaction, or the time to write its markers."""
 
     transactional_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class LoadDue:
-    """The coordinator of a partition of the offsets topic has read it."""
+    """The end of loading a partition of the offsets topic.
+
+    Attributes:
+        index: Index of the partition of ``__consumer_offsets``.
+    """
 
     index: int
 
 
 @dataclass(frozen=True, slots=True)
 class LossDue:
-    """It is noticed that a broker is gone."""
+    """The time when the loss of a broker is noticed, and other brokers take over.
+
+    Attributes:
+        node: Id of the lost broker.
+    """
 
     node: int
 

@@ -455,5 +455,5 @@ class Pump:
             while budget.exceeded:
                 largest = budget.largest()
                 closed = self.connections[largest]
-                log.warning("%s: closed, %s", closed.peer, budget.complaint(largest))
+                log.warning("%s: closed, %s", closed.peer, budget.closing_reason(largest))
                 self.close(closed)

@@ -32,7 +32,7 @@ KILL_POINTS: dict[str, tuple[str, Wanted]] = {  # by the words of scenarios.py
     "ConsumerGroupHeartbeat": ("ConsumerGroupHeartbeat", lambda body: body.member_epoch > 0),
     "ConsumerGroupHeartbeat, epoch 0": ("ConsumerGroupHeartbeat", lambda body: body.member_epoch == 0),
     "ConsumerGroupHeartbeat, epoch -1": ("ConsumerGroupHeartbeat", lambda body: body.member_epoch < 0),
-    "ConsumerGroupHeartbeat, the first that says what it has": ("ConsumerGroupHeartbeat", REPORTS_PARTITIONS),
+    "ConsumerGroupHeartbeat, the first one with owned partitions": ("ConsumerGroupHeartbeat", REPORTS_PARTITIONS),
 }
 
 

@@ -39,9 +39,7 @@ def test_total_is_what_all_connections_hold():
     assert (budget.total, budget.exceeded) == (80, False)
     budget.hold(4, 21)
     assert (budget.exceeded, budget.largest()) == (True, 1)
-    assert budget.complaint(1) == (
-        "it has the most bytes (70 bytes), and those of all connections are 101 bytes, above a.setting (100)"
-    )
+    assert budget.closing_reason(1) == ("it holds the most bytes: 70 of 101 on all connections, above a.setting (100)")
 
 
 def test_no_limit_is_never_exceeded():
@@ -133,7 +131,7 @@ async def test_unread_responses_above_the_limit_close_the_largest(clock, caplog)
         assert 2 < asked < 50
         assert place.server.pump.responses.total <= limit
         (record,) = caplog.records
-        assert "it has the most bytes of unread responses" in record.getMessage()
+        assert "it holds the most bytes of unread responses" in record.getMessage()
         assert record.getMessage().endswith("above mockbroker.queued.max.response.bytes (12582912)")
         assert (await (await place.connect()).ask(*HELLO)).error_code == E.NONE
 

@@ -23,7 +23,7 @@ from mockbroker.base.settings import NO_LIMIT
 
 LIMIT = 2_000
 SETTING = "mockbroker.response.max.bytes"
-REFUSAL = "and mockbroker.response.max.bytes is 2000: ask for less at once"
+REFUSAL = "above mockbroker.response.max.bytes (2000): request fewer items at once, or raise the setting"
 
 
 @pytest.fixture
@@ -143,5 +143,5 @@ async def test_a_response_that_became_too_large_is_not_sent(caplog):
         await peer.send((ApiVersionsRequest(client_software_name="c", client_software_version="1"), 3))
         assert await peer.closed() == b""
     (line,) = [record.message for record in caplog.records if record.levelname == "WARNING"]
-    assert "closed, the response has" in line
+    assert "closed, the response would have" in line
     assert "mockbroker.response.max.bytes is 100" in line

@@ -181,8 +181,8 @@ USAGE = [  # arguments, what stderr must say
     (["--port", "65535", "--brokers", "2"], "is too high for 2 brokers"),
     (["--listener", "TLS"], "Error: --listener: TLS is none of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
     (["--listener", "SSL://10.0.0.1:0"], "every listener binds to --host (127.0.0.1)"),
-    (["--tls", "auto", "--listener", "PLAINTEXT"], "--tls: none of the listeners has it"),
-    (["--tls", "auto", "--set", "ssl.keystore.location=x"], "ssl.keystore.location has certificates already"),
+    (["--tls", "auto", "--listener", "PLAINTEXT"], "--tls: no listener uses TLS"),
+    (["--tls", "auto", "--set", "ssl.keystore.location=x"], "ssl.keystore.location, which already names certificates"),
     (["--sasl", "GSSAPI"], "Error: --sasl: expected OAUTHBEARER, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
     (
         ["--set", "nope=1"],
@@ -221,7 +221,7 @@ def test_a_bad_settings_file_exits_1_and_is_named(tmp_path: Path, content: str, 
     path.write_text(content)
     done = CliRunner().invoke(main, ["serve", "--port", "0", "--config", str(path)])
     assert done.exit_code == 1
-    assert done.stderr.startswith(f"mockbroker: error: {path}: ")
+    assert done.stderr.startswith(f"mockbroker: error: --config {path}: ")
     assert says in done.stderr
 
 
@@ -269,7 +269,7 @@ def test_a_hostile_connection_costs_one_line() -> None:
 def test_a_ready_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["serve", "--port", "0", "--ready-file", str(tmp_path / "nothing" / "ready")])
     assert done.exit_code == 2
-    assert "there is no such directory" in done.stderr
+    assert "does not exist" in done.stderr
     (tmp_path / "ready").mkdir()
     done = subprocess.run(
         [*COMMAND, "--ready-file", str(tmp_path / "ready" / ".." / "ready")],
@@ -298,7 +298,7 @@ def test_a_full_disk_ends_the_journal_and_not_the_broker() -> None:
         process.terminate()
         _, errors = process.communicate(timeout=10)
     assert process.returncode == 0
-    assert "the journal ends here" in errors
+    assert "journal: cannot write an event" in errors
     assert "Traceback" not in errors
 
 
@@ -323,7 +323,7 @@ def test_users_are_not_on_the_command_line(tmp_path: Path, monkeypatch: pytest.M
 
 USERS = [  # file, environment, what is said
     ("alice\n", "", "users: line 1: expected NAME:PASSWORD"),
-    ("alice:geheim\nalice:geheim\n", "", "users: line 2: alice has a password already"),
+    ("alice:geheim\nalice:geheim\n", "", "users: line 2: duplicate user alice"),
     ("", "geheim", "MOCKBROKER_USERS: expected NAME:PASSWORD"),
 ]
 
