@@ -61,7 +61,7 @@ EVENTS: Mapping[str, str] = {
     "coordinator_error": "FindCoordinator is refused",
     "coordinator_moved": "inferred: the coordinator moved to another broker",
     "member_silent": "inferred: no request of a member within its session timeout, and the group continues without it",
-    "static_restart": "inferred: a static member came back; `reason` has its previous id, and whether a rebalance followed",
+    "static_restart": "inferred: a static member returned; `reason`: its previous id, and whether a rebalance followed",
     "revocation_acknowledged": "inferred: a member no longer owns partitions that it had to revoke",
 }
 
