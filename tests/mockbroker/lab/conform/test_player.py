@@ -140,7 +140,7 @@ async def test_play(
     assert result is None if found is None else result is not None and result.startswith(found)
 
 
-async def test_an_answer_nobody_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_response_without_a_request_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = bytes.fromhex("0000001b000c000000000063ffff0001670000000100014100")  # a Heartbeat whose length is wrong
     steps = [
         Step(n=1, event="raw bytes", conn="A", data=raw),

@@ -122,16 +122,16 @@ def test_verdict(step: int, verdict: str, detail: str) -> None:
     assert detail in found.detail
 
 
-async def test_a_file_that_is_none(tmp_path: Path) -> None:
+async def test_file_that_is_no_conversation(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("[]")
     assert (await play_file(tmp_path / "x.json")).verdict == "failed"
 
 
-async def test_nobody_there() -> None:
+async def test_group_without_members() -> None:
     assert (await play_file(FILES["sync_again"], ("127.0.0.1", 1))).verdict == "failed"
 
 
-async def test_against_another_broker_of_the_same_kind(tmp_path: Path) -> None:
+async def test_conversation_against_an_external_broker(tmp_path: Path) -> None:
     """Topics are made, groups are cleared: twice is as good as once; other settings are not played, nor unknown APIs."""
     later = tmp_path / "later.json"
     recorded = gzip.decompress(FILES["kip848_errors"].read_bytes())

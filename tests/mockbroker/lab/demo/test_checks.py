@@ -50,7 +50,7 @@ def held(story: Story) -> list[bool]:
     return [check.held for check in check_all(story)]
 
 
-def test_a_good_story_holds() -> None:
+def test_all_checks_pass_for_a_good_story() -> None:
     assert held(good_story()) == [True] * 6
 
 
@@ -82,7 +82,7 @@ def test_each_check_can_fail(_what, index, spoil) -> None:
     assert not held(story)[index]
 
 
-def test_a_story_that_broke_off_fails() -> None:
+def test_aborted_story_fails() -> None:
     checks = check_all(replace(good_story(), failure="not within 60 s: aiokafka owns partitions"))
     assert (checks[0].held, checks[0].detail) == (False, "not within 60 s: aiokafka owns partitions")
 

@@ -106,6 +106,6 @@ def test_json_lines_of_actions() -> None:
     ]
 
 
-def test_lines_without_colours_where_nobody_looks() -> None:
+def test_output_without_terminal_has_no_colours() -> None:
     assert type(choose(as_json=False, write=str)) is PlainTimeline
     assert type(choose(as_json=True, write=str)) is JsonTimeline

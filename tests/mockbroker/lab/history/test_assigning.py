@@ -101,7 +101,7 @@ def test_a_change_of_zookeeper_starts_the_rebalance():
 
 
 @pytest.mark.parametrize("members", range(2, 21))
-def test_no_herd(members):
+def test_no_herd_effect_with_a_coordinator(members):
     """One notification, whatever the size of the group."""
     for change in (JOIN, LEAVE, CRASH, GROW):
         assert herd("server", members, change) == 1
@@ -109,7 +109,7 @@ def test_no_herd(members):
 
 
 @pytest.mark.parametrize("lag", [0.0, 1.0, 2.0, 3.0, 8.0])
-def test_no_split_brain(lag):
+def test_no_split_brain_with_a_coordinator(lag):
     """The coordinator itself is at the server that lags, and one of its consumers too."""
     run = settled("server", 4, 4)
     assert scheme(run).coordinators.index(scheme(run).coordinator_of(GROUP)) == 2
@@ -119,7 +119,7 @@ def test_no_split_brain(lag):
     assert split("zookeeper", 3.0).unread > 100 * found.unread
 
 
-def test_what_lags_comes_later():
+def test_lagging_changes_arrive_later():
     run = settled("server", 4, 4)
     run.do(Step(RESTED, LAG, value=3.0))
     run.do(Step(RESTED + 1.0, JOIN, "c00"))
@@ -129,7 +129,7 @@ def test_what_lags_comes_later():
     assert run.ledger.readers(GROUP)["t", 0] == ["c00"]
 
 
-def test_the_checker_would_see_it(monkeypatch):
+def test_checker_detects_two_readers(monkeypatch):
     """A consumer that says that it has stopped, and reads on."""
     begin = Consumer.begin
 
@@ -179,7 +179,7 @@ def test_one_with_another_strategy_than_its_group_is_refused():
     assert set(map(tuple, run.ledger.readers(GROUP).values())) == {("c0",)}
 
 
-def test_a_new_strategy_needs_a_restart():
+def test_new_strategy_requires_a_broker_restart():
     """The table is copied at the start; what is added later is unknown until the brokers were stopped and started."""
     table: dict[str, type[Assignor]] = dict(STRATEGIES)
     run = started("reversed", table)

@@ -62,13 +62,13 @@ def test_one_report_of_all_schemes(told):
     assert by_name["zookeeper"]["settle_longest_seconds"] > 2 * by_name["classic"]["settle_longest_seconds"]
 
 
-def test_the_page_of_the_manual_says_what_the_command_prints():
+def test_history_page_has_the_output_of_the_command():
     page = (ROOT / "docs" / "history.md").read_text("utf-8")
     for line in lines("--scheme", ALL):
         assert line in page
 
 
-def test_the_page_of_the_manual_has_the_experiments():
+def test_history_page_has_the_experiments():
     page = (ROOT / "docs" / "history.md").read_text("utf-8")
     tried = experiments(SCHEMES)
     for name in SCHEMES:
@@ -79,7 +79,7 @@ def test_the_page_of_the_manual_has_the_experiments():
             assert f"| {name} | {' | '.join(cells)} |" in page
 
 
-def test_changes_come_to_the_whole(told):
+def test_changes_add_up_to_the_totals(told):
     for each in told.values():
         for what in ("messages", "notifications", "rebalances", "moved"):
             assert sum(getattr(change, what) for change in each.changes) <= getattr(each, what)
@@ -103,7 +103,7 @@ def test_the_same_story_runs_the_same_way(name, told):
 
 
 @pytest.mark.parametrize("hash_seed", ["0", "4711"])
-def test_it_runs_the_same_way_in_every_process(hash_seed, told):
+def test_run_is_the_same_in_every_process(hash_seed, told):
     environment = os.environ | {"PYTHONHASHSEED": hash_seed}
     command = [sys.executable, "-m", "mockbroker", "simulate", "--scheme", ALL, "--json"]
     found = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
@@ -111,21 +111,21 @@ def test_it_runs_the_same_way_in_every_process(hash_seed, told):
 
 
 @pytest.mark.parametrize("name", [name for name, kind in SCHEMES.items() if kind.exclusive])
-def test_stories_by_chance(name):
+def test_random_stories(name):
     """Whoever coordinates: never two readers, and every change comes to rest before the next."""
     for seed in range(SEEDS):
         found = measure(name, drawn(seed))
         assert (found.overlaps, found.unsettled) == ((), 0), f"mockbroker simulate --scheme {name} --seed {seed}"
 
 
-def test_stories_by_chance_tear_watchers_apart():
+def test_random_stories_give_two_readers_with_watchers():
     """The same stories: some leave two readers, some changes are not over when the next comes."""
     found = [measure("zookeeper", drawn(seed)) for seed in range(SEEDS)]
     assert any(each.overlaps for each in found)
     assert any(each.unsettled for each in found)
 
 
-def test_without_a_lag_watchers_hold_together():
+def test_watchers_have_no_two_readers_without_a_lag():
     """The same stories with servers that are all as fast: it was the old data, and nothing else."""
     for seed in range(2 * SEEDS):
         story = drawn(seed)
@@ -134,7 +134,7 @@ def test_without_a_lag_watchers_hold_together():
         assert (found.overlaps, found.unsettled) == ((), 0), f"seed {seed}"
 
 
-def test_stories_by_chance_have_everything():
+def test_random_stories_have_all_kinds_of_steps():
     stories = [drawn(seed) for seed in range(SEEDS)]
     assert {step.kind for story in stories for step in story.steps} == {JOIN, LEAVE, CRASH, GROW, LAG}
     assert len({story.steps for story in stories}) == SEEDS
@@ -159,11 +159,11 @@ def test_stories_by_chance_have_everything():
         (Step(0, LAG), "no server lags any more"),
     ],
 )
-def test_a_step_reads_as_a_line(step, text):
+def test_step_as_text(step, text):
     assert str(step) == text
 
 
-def test_one_scheme_tells_each_change():
+def test_one_scheme_prints_each_change():
     found = lines("--scheme", "server", "--seed", "3")
     assert found[0].startswith("the story of seed 3: ")
     assert found[2].startswith("server ")
@@ -178,13 +178,13 @@ def test_seeds_one_after_another():
 @pytest.mark.parametrize(
     "args", [("--html", "x"), ("--scheme", "lite", "--html", "x"), ("--scheme", ALL, "--seeds", "2", "--html", "x")]
 )
-def test_what_cannot_be_drawn(args):
+def test_story_without_bands_has_a_page(args):
     result = CliRunner().invoke(simulate, args)
     assert result.exit_code == 2
     assert "--html " in result.stderr
 
 
-def test_a_scheme_that_breaks_its_word_is_said(monkeypatch):
+def test_exclusive_scheme_with_two_readers_is_reported(monkeypatch):
     def broken(name: str, story: Story) -> Measured:
         raise Broken("I1", "two of them")
 

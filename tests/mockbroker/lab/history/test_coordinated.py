@@ -33,7 +33,7 @@ def scheme(run: Run) -> Coordinated:
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-def test_the_example_of_two_groups(name):
+def test_example_of_two_groups(name):
     """Four members on four partitions, one each; two members of another group, two each, of the same topic."""
     groups = {**{f"a{n}": "A" for n in range(4)}, "b0": "B", "b1": "B"}
     run = Run(SCHEMES[name], Story(topics={"t": 4}, groups=groups, steps=(), end=RESTED))
@@ -48,7 +48,7 @@ def test_the_example_of_two_groups(name):
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-def test_a_cluster_of_that_time(name):
+def test_cluster_with_offsets_in_zookeeper(name):
     """Brokers in the registry of ZooKeeper, with topics and how many partitions they have, on all its servers."""
     run = settled(name, 2, 4)
     run.do(Step(RESTED, GROW, "t", 6))
@@ -115,13 +115,13 @@ def test_no_watch_fires(name, change):
 
 
 @pytest.mark.parametrize("name", SINCE_09)
-def test_a_lag_of_zookeeper_is_nothing_to_groups(name):
+def test_zookeeper_lag_does_not_affect_groups(name):
     quiet, lags = split(name, 0.0), split(name, 8.0)
     assert quiet == lags
     assert lags.overlaps == ()
 
 
-def test_who_is_put_out_and_lives_reads_on_until_it_is_told():
+def test_evicted_live_member_reads_until_it_is_notified():
     """What no scheme can help, as whoever is cut off cannot be told. The checker sees it under the classic protocol too."""
     run = settled("classic", 2, 2)
     cut = scheme(run).clients["c02"]
@@ -136,7 +136,7 @@ def test_who_is_put_out_and_lives_reads_on_until_it_is_told():
 
 
 @pytest.mark.parametrize(("name", "most"), [("classic", 8), ("cooperative", 2), ("consumer", 2)])
-def test_who_joins_moves_and_stops(name, most):
+def test_join_moves_and_stops_partitions(name, most):
     """Eager members all stop; others stop only what moves."""
     run = settled(name, 3, 8)
     before = run.ledger.moved
@@ -151,14 +151,14 @@ def test_who_joins_moves_and_stops(name, most):
 
 
 @pytest.mark.parametrize("name", ["draft", "classic"])
-def test_everybody_waits_for_a_slow_one(name):
+def test_slow_member_delays_all_members(name):
     """Six partitions of three others, for as long as it is busy."""
     assert slow(name, 0.0) < 1.0
     assert slow(name, 5.0) - slow(name, 3.0) == pytest.approx(6 * 2.0, abs=0.2)
 
 
 @pytest.mark.parametrize("name", ["zookeeper", "server", "cooperative", "consumer"])
-def test_nobody_waits_for_a_slow_one(name):
+def test_slow_consumer_does_not_delay_others(name):
     """Other threads rebalance (0.8), or only what moves stands still."""
     assert slow(name, 5.0) == pytest.approx(slow(name, 0.0), abs=0.1)
 

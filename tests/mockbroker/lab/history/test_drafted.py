@@ -13,7 +13,7 @@ def scheme(run: Run) -> Drafted:
     return run.scheme
 
 
-def test_the_ledger_sees_what_the_machine_says():
+def test_ledger_equals_the_draft_ownership():
     run = settled("draft", 3, 6)
     for step in (
         Step(40.0, JOIN, "c00"),
@@ -30,12 +30,12 @@ def test_the_ledger_sees_what_the_machine_says():
     assert run.ledger.overlaps == []
 
 
-def test_its_coordinator_alone_is_told():
+def test_only_the_coordinator_is_notified():
     assert [herd("draft", members, GROW) for members in (2, 10, 20)] == [1, 1, 1]
     assert herd("draft", 10, JOIN) == 0
 
 
-def test_who_leaves_is_missed_like_who_crashes():
+def test_leave_is_noticed_like_a_crash():
     """There is no request that says good-bye."""
     seconds = []
     for kind in (LEAVE, CRASH):
@@ -60,6 +60,6 @@ def test_messages_are_those_of_groups():
     assert told.rebalances == len(told.cluster.rebalances) > 0
 
 
-def test_it_is_never_torn_apart():
+def test_partition_never_has_two_readers_with_a_coordinator():
     assert split("draft", 8.0) == split("draft", 0.0)
     assert split("draft", 0.0).overlaps == ()

@@ -12,7 +12,7 @@ def ledger(partitions: int = 2, groups: tuple[str, ...] = ("A",)) -> Ledger:
     return Ledger(Queue(), {"t": partitions}, groups)
 
 
-def test_nobody_reads_before_anybody_is_there():
+def test_no_partition_is_read_before_the_first_join():
     found = ledger()
     found.queue.now = 10.0
     found.come("A", "a")
@@ -25,7 +25,7 @@ def test_nobody_reads_before_anybody_is_there():
     assert found.whole
 
 
-def test_who_stops_and_lives_stops_the_world():
+def test_stopped_live_reader_stops_the_partition():
     found = ledger(1)
     for name in "ab":
         found.come("A", name)
@@ -42,7 +42,7 @@ def test_who_stops_and_lives_stops_the_world():
     assert (found.unread, found.stopped, found.moved) == (7.0, 3.0, 2)
 
 
-def test_who_stops_and_dies_later_stops_the_world_until_then():
+def test_stop_ends_with_the_death_of_the_last_reader():
     found = ledger(1)
     for name in "ab":
         found.come("A", name)
@@ -89,7 +89,7 @@ def test_groups_do_not_mind_each_other():
     assert found.readers("A") == {P0: ["a"]}
 
 
-def test_who_reads_without_being_meant_to_is_seen():
+def test_reader_that_should_not_run_is_recorded():
     found = ledger(1)
     found.come("A", "a")
     found.read("A", "a", {P0})
@@ -111,7 +111,7 @@ def test_new_partitions_are_unread_from_their_beginning():
     assert (found.unread, found.stopped, found.moved) == (2.0, 0.0, 0)
 
 
-def test_who_comes_back_has_not_moved_anything():
+def test_returning_reader_is_no_move():
     found = ledger(1)
     found.come("A", "a")
     for share in ({P0}, (), {P0}):

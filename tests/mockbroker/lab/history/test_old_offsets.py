@@ -108,7 +108,7 @@ class World:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_both_ways_give_the_same_offsets(seed):
+def test_old_and_new_offsets_are_the_same(seed):
     """The same commits and fetches, by requests of the old consumer and of newer ones: the same answers each time."""
     dice = Dice("offsets", seed)
     worlds = [(version, World()) for version in (OLD, KAFKA, LATEST)]
@@ -128,7 +128,7 @@ def test_both_ways_give_the_same_offsets(seed):
                 assert world.fetch(version, asked, group=group) == expected
 
 
-def test_where_offsets_are():
+def test_paths_of_offsets_in_zookeeper():
     """v0 in ZooKeeper and nowhere else, all later versions in the log and nowhere else; neither sees the other's."""
     world = World()
     world.commit(OLD, {("t", 1): 17})
@@ -151,7 +151,7 @@ def test_offsets_outlive_the_client_that_committed_them():
     assert {version: world.fetch(version, [("t", 0)])["t", 0][0] for version in (OLD, KAFKA)} == {OLD: 5, KAFKA: 5}
 
 
-def test_what_differs():
+def test_differences_of_old_offsets():
     """Nothing there is an error of the old way; it keeps no metadata, and asks nobody who commits."""
     world = World()
     assert world.fetch(OLD, [("t", 0)])["t", 0] == (-1, "", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -169,7 +169,7 @@ def test_what_differs():
 
 
 @pytest.mark.parametrize("version", [OLD, KAFKA, LATEST])
-def test_what_both_refuse(version):
+def test_errors_of_old_and_new_offsets(version):
     world = World()
     places = {("t", 0): 1, ("t", 7): 1, ("z", 0): 1}
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

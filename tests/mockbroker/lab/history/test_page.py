@@ -39,7 +39,7 @@ def shown(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Shown:
     return Shown(browser, path)
 
 
-def test_it_needs_nothing(shown: Shown) -> None:
+def test_page_is_self_contained(shown: Shown) -> None:
     assert shown.said == []
     assert shown.asked == []
     assert shown.page.title() == "Ways to rebalance"
@@ -57,7 +57,7 @@ def test_the_numbers_of_all_schemes(shown: Shown) -> None:
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-def test_what_is_drawn(shown: Shown, name: str) -> None:
+def test_chart_has_bands_and_overlaps(shown: Shown, name: str) -> None:
     """A bar for each time that somebody read a partition, as wide as that was long; what two read is on top."""
     whole = told(name)
     lanes = shown.page.locator(f"svg.lanes.{name}")
@@ -84,7 +84,7 @@ def test_experiments(shown: Shown) -> None:
     assert shown.cells("slow")[3] == ["classic", *(f"{slow('classic', seconds):.2f}" for seconds in BUSY)]
 
 
-def test_names_are_only_text(browser: Any, tmp_path: Path) -> None:
+def test_names_are_escaped_in_the_page(browser: Any, tmp_path: Path) -> None:
     bad = "</title><script>document.title='x'</script><img src=x onerror=alert(1)>"
     steps = (Step(1.0, JOIN, bad), Step(20.0, GROW, bad, 3))
     story = Story(topics={bad: 2}, groups={bad: bad}, steps=steps, end=40.0)
@@ -95,7 +95,7 @@ def test_names_are_only_text(browser: Any, tmp_path: Path) -> None:
     assert shown.cells("changes.server")[0][1] == f"{bad} joins"
 
 
-def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+def test_unwritable_file_is_an_error(tmp_path: Path) -> None:
     result = CliRunner().invoke(simulate, ["--scheme", "server", "--html", str(tmp_path / "none" / "page.html")])
     assert result.exit_code == 1
     assert result.stderr.endswith("page.html: No such file or directory\n")

@@ -88,7 +88,7 @@ def test_each_consumer_works_out_its_own_range_and_claims_it(members):
 
 
 @pytest.mark.parametrize("members", range(2, 21))
-def test_one_change_tells_everybody(members):
+def test_one_change_notifies_all_consumers(members):
     """As many notifications as there are consumers, whatever the change. Since 0.9: none."""
     for change in (JOIN, GROW, BROKER):
         assert herd("zookeeper", members, change) == members
@@ -101,7 +101,7 @@ def test_who_goes_tells_all_others(members):
     assert herd("zookeeper", members, CRASH) == members - 1
 
 
-def test_the_load_of_one_change_grows_with_the_square():
+def test_requests_of_one_change_grow_quadratically():
     """Each reads the node of each. A coordinator reads them once."""
     found: dict[str, list[int]] = {"zookeeper": [], "server": []}
     for scheme, line in found.items():
@@ -116,7 +116,7 @@ def test_the_load_of_one_change_grows_with_the_square():
         assert server <= members + 10
 
 
-def test_without_a_lag_nobody_is_torn_apart():
+def test_no_two_readers_without_a_lag():
     """The same steps, the same checker, and next to nothing to see."""
     found = split("zookeeper", 0.0)
     assert found.unread < 0.5
@@ -124,7 +124,7 @@ def test_without_a_lag_nobody_is_torn_apart():
 
 
 @pytest.mark.parametrize("lag", [1.0, 2.0, 3.0])
-def test_old_data_leaves_partitions_without_a_reader(lag):
+def test_stale_data_leaves_partitions_without_a_reader(lag):
     """One consumer goes on with what it saw; others cannot have what it does not give up, and give up all."""
     run = settled("zookeeper", 4, 4)
     run.do(Step(RESTED, LAG, value=lag))
@@ -143,7 +143,7 @@ def test_old_data_leaves_partitions_without_a_reader(lag):
     assert found.overlaps == ()
 
 
-def test_two_read_one_partition():
+def test_partition_with_two_owners_is_not_settled():
     """The leader gives up the session of a consumer that lives and reads on, and another claims what it had."""
     found = split("zookeeper", 8.0)
     assert found.double > 3.0
@@ -156,7 +156,7 @@ def test_two_read_one_partition():
     assert found.double == pytest.approx(sum(overlap.end - overlap.begin for overlap in found.overlaps))
 
 
-def test_while_two_read_zookeeper_knows_one_owner():
+def test_zookeeper_has_one_owner_while_two_read():
     run = settled("zookeeper", 4, 4)
     run.do(Step(RESTED, LAG, value=8.0))
     while not any(len(who) > 1 for who in run.ledger.readers(GROUP).values()):

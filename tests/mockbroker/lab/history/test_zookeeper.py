@@ -56,7 +56,7 @@ class World:
         return set(self.ensemble.servers[server].tree.nodes)
 
 
-def test_nodes_are_made_with_what_is_above_them():
+def test_create_makes_missing_parents():
     world = World()
     session = world.session()
     assert world.ask(session.create, "/a/b/c", data="x") == Answer()
@@ -71,7 +71,7 @@ def test_nodes_are_made_with_what_is_above_them():
     assert world.ask(session.children, "/a/b") == Answer()
 
 
-def test_an_ephemeral_node_goes_with_its_session():
+def test_ephemeral_node_is_deleted_with_its_session():
     """At once when the session is closed, after its time when the process is gone without a word."""
     world = World()
     first, second, other = world.session(), world.session(1), world.session(2)
@@ -117,7 +117,7 @@ def test_a_watch_fires_once():
         (lambda session: (session.delete, "/a"), zk.DELETED),
     ],
 )
-def test_a_watch_of_data(do, told):
+def test_watch_of_node_data(do, told):
     world = World()
     session = world.session()
     world.ask(session.create, "/a", data="x")
@@ -129,7 +129,7 @@ def test_a_watch_of_data(do, told):
     assert world.told == [(told, "/a")]
 
 
-def test_a_watch_of_a_node_that_is_not_there_yet():
+def test_watch_of_a_node_that_does_not_exist_yet():
     world = World()
     session = world.session()
     assert world.ask(session.read, "/a", watch=world.watch).error == zk.NO_NODE
@@ -140,7 +140,7 @@ def test_a_watch_of_a_node_that_is_not_there_yet():
     assert world.told == [(zk.CREATED, "/a")]
 
 
-def test_one_event_tells_both_watches_of_a_node_that_goes():
+def test_deletion_fires_both_watches_with_one_event():
     world = World()
     session = world.session()
     world.ask(session.create, "/a")
@@ -151,7 +151,7 @@ def test_one_event_tells_both_watches_of_a_node_that_goes():
     assert world.told == [(zk.DELETED, "/a")]
 
 
-def test_a_server_that_lags_answers_with_old_data():
+def test_lagging_server_returns_stale_data():
     """Two clients ask at the same time and see different things; who writes reads what it wrote."""
     world = World()
     first, second, late = world.session(0), world.session(1), world.session(2)
@@ -168,7 +168,7 @@ def test_a_server_that_lags_answers_with_old_data():
     assert world.ask(late.children, "/ids").names == ("a", "b", "c")
 
 
-def test_a_watch_tells_before_new_data_is_seen():
+def test_watch_fires_before_new_data_is_read():
     world = World()
     writer, late = world.session(0), world.session(2)
     world.ask(writer.create, "/ids/a")
@@ -181,7 +181,7 @@ def test_a_watch_tells_before_new_data_is_seen():
     assert world.told == [(zk.CHILDREN, "/ids")]
 
 
-def test_a_session_behind_a_long_lag_is_over_before_it_knows():
+def test_session_expires_before_a_lagging_client_knows():
     """The leader hears nothing for a session's time; others see its nodes go, and its own server shows them still."""
     world = World()
     first, late = world.session(0), world.session(2)
@@ -197,7 +197,7 @@ def test_a_session_behind_a_long_lag_is_over_before_it_knows():
     assert not late.open
 
 
-def test_a_session_that_lags_all_the_time_lives():
+def test_session_with_constant_lag_does_not_expire():
     world = World()
     late = world.session(2)
     world.ensemble.lag(2, 3.0)
@@ -206,7 +206,7 @@ def test_a_session_that_lags_all_the_time_lives():
     assert world.expired == {}
 
 
-def test_a_server_that_does_not_answer_is_left_for_the_next_one():
+def test_client_tries_the_next_server_without_a_response():
     """In its part of a session's time; what it says later opens nothing a second time."""
     world = World()
     world.ensemble.lag(2, 8.0)
@@ -228,7 +228,7 @@ def test_a_server_that_does_not_answer_is_left_for_the_next_one():
     assert world.ensemble.of("consumer").pings - pings == 2 * zk.PINGS
 
 
-def test_whoever_writes_in_a_session_that_is_over_is_told():
+def test_write_in_an_expired_session_is_an_error():
     world = World()
     late = world.session(2)
     world.ensemble.lag(2, 8.0)
@@ -249,7 +249,7 @@ def test_the_leader_never_lags():
     assert world.queue.now - before < 1.0
 
 
-def test_nothing_overtakes_when_a_lag_ends():
+def test_order_is_kept_when_a_lag_ends():
     world = World()
     writer, late = world.session(0), world.session(2)
     world.ask(writer.create, "/n", data="0")
@@ -270,7 +270,7 @@ def noted(line: list[tuple[str, str]], usual: Any, change: zk.Change) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_all_servers_come_to_the_same(seed):
+def test_all_servers_apply_the_same_changes(seed):
     """Whatever is asked by whom, and however servers lag: each goes through the same changes, and ends the same."""
     world = World(seed)
     dice = Dice("asks", seed)

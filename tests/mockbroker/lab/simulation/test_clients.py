@@ -192,7 +192,7 @@ def test_static_leader_notices_growth_after_a_lost_generation():
     assert scene.asked_for(JOIN_GROUP)
 
 
-def test_a_settled_generation_is_the_only_one_that_is_remembered():
+def test_only_the_settled_generation_is_kept():
     scene = Scene(instance="i")
     scene.stable(5)
     scene.member.join()

@@ -124,7 +124,7 @@ def test_partition_of_two_members_in_one_generation():
 
 
 @pytest.mark.parametrize("checker", [OneOwner, Generations])
-def test_answer_of_a_group_that_was_deleted_since(checker):
+def test_response_of_a_deleted_group(checker):
     checked = Checked(checker())
     late = checked.sync("a", 3)
     checked.note(EventKind.DELETE)
@@ -165,7 +165,7 @@ def test_partition_goes_to_a_member_while_another_owns_it():
         owned.assign("b", 0)
 
 
-def test_a_late_claim_of_a_partition_that_was_given_back():
+def test_late_report_of_a_revoked_partition_is_ignored():
     """A member that sent a full heartbeat before it had reconciled, and then reads what that gave back."""
     owned = Owned()
     owned.assign("a", 0)
@@ -194,14 +194,14 @@ class Led(Checked):
         self.watcher.noted(self.broker, event)
 
 
-def test_a_leader_that_joined_loses_its_leadership():
+def test_joined_leader_must_stay_leader():
     led = Led()
     led.asks("a")
     with pytest.raises(Broken, match="b leads generation 2 of g, but the leader a has joined"):
         led.begin(2, "b")
 
 
-def test_a_join_group_that_a_newer_one_replaced_is_over():
+def test_replaced_join_group_is_not_pending():
     """Only the newer one is answered, when its generation begins; in the next the leader is missing."""
     led = Led()
     led.asks("a")
@@ -247,7 +247,7 @@ def test_partitions_are_not_given_up_in_the_rebalance_timeout():
         revoking.watcher.inspect(revoking.broker, 21.0)
 
 
-def test_a_static_member_that_is_away_is_fenced_after_a_load():
+def test_absent_static_member_is_fenced_after_a_load():
     """Heartbeats of other members do not end the time that it has."""
     revoking = Revoking()
     revoking.heartbeat("other")
@@ -258,7 +258,7 @@ def test_a_static_member_that_is_away_is_fenced_after_a_load():
     revoking.fence("old", 20.0)
 
 
-def test_a_static_member_that_goes_away_has_no_time_to_keep():
+def test_static_member_that_left_has_no_revocation_timeout():
     revoking = Revoking()
     revoking.put("old", MemberState.UNREVOKED_PARTITIONS, 1)
     revoking.heartbeat("old")
@@ -268,14 +268,14 @@ def test_a_static_member_that_goes_away_has_no_time_to_keep():
         revoking.fence("old", 25.0)
 
 
-def test_a_static_member_that_is_back_owes_nothing_by_its_old_id():
+def test_returned_static_member_has_no_old_revocation():
     revoking = Revoking()
     revoking.put("new", MemberState.STABLE, 1)
     revoking.heartbeat("new")
     revoking.watcher.inspect(revoking.broker, 21.0)
 
 
-def test_a_group_that_was_downgraded_has_nothing_to_give_up():
+def test_downgraded_group_has_no_revocations():
     revoking = Revoking()
     revoking.note(EventKind.DOWNGRADE, 1)
     revoking.watcher.inspect(revoking.broker, 21.0)

@@ -24,7 +24,7 @@ def test_every_bug_has_its_seed():
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
-def test_a_bug_is_caught(bug: Bug):
+def test_planted_bug_is_caught(bug: Bug):
     found = FOUND[bug.name]
     outcome = caught_by(bug, found["seed"])
     assert outcome.broken == found["invariant"], outcome.text

@@ -49,7 +49,7 @@ def planted(name: str, patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_nothing_is_broken(part):
+def test_no_invariant_is_violated(part):
     for seed in range(part, SEEDS, PARTS):
         outcome = run(swarm(seed, EVENTS))
         assert not outcome.broken, (
@@ -81,7 +81,7 @@ def test_nothing_is_broken(part):
     ],
     ids=FAILED_ONCE,
 )
-def test_seed_that_a_client_or_a_checker_failed(seed):
+def test_seeds_that_failed_in_the_past(seed):
     outcome = run(swarm(seed, 1_000))
     assert not outcome.broken, outcome.text
 
@@ -128,7 +128,7 @@ def test_everything_that_can_go_wrong_does():
     } <= kinds
 
 
-def test_a_failure_is_shrunk(monkeypatch):
+def test_failing_script_is_shrunk(monkeypatch):
     planted("a_static_member_comes_twice", monkeypatch)
     seed = next(seed for seed in range(100) if run(swarm(seed, EVENTS)).broken == "I13")
     outcome = run(swarm(seed, EVENTS))
@@ -139,11 +139,11 @@ def test_a_failure_is_shrunk(monkeypatch):
     assert run(best.script).hash == best.hash
 
 
-def test_a_fault_reads_as_a_line():
+def test_fault_as_text():
     assert str(Fault(12, "clog", 3, 0.5)) == "    12  clog 3 0.500"
 
 
-def test_the_command_says_what_is_broken(monkeypatch):
+def test_command_prints_the_violated_invariant(monkeypatch):
     planted("a_generation_counts_twice", monkeypatch)
     result = CliRunner().invoke(simulate, ["--seed", "2", "--events", "300"])
     assert result.exit_code == 1

@@ -137,7 +137,7 @@ def test_member_that_died_with_its_coordinator_expires() -> None:
     assert_shared(cluster, 6, {"c1", "c2"})
 
 
-def test_knowing_the_coordinator_is_not_being_connected_to_it() -> None:
+def test_consumer_without_a_coordinator_connection() -> None:
     cluster = settled(1)
     failed = cluster.fail_coordinator(GROUP)
     cluster.run(WARM + 0.501)

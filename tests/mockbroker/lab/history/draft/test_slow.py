@@ -42,7 +42,7 @@ def after(cluster: DraftCluster, dead: float, kind: str, what: str, consumer: st
     return [round(m.time - dead, 3) for m in moments(cluster, kind, what, consumer, since=dead)]
 
 
-def test_the_schedule_is_as_it_says() -> None:
+def test_story_is_the_documented_one() -> None:
     cluster, dead = slow(100.0)
     cluster.run(dead + 2.5)
     assert after(cluster, dead, "received", "Heartbeat", "c2") == [pytest.approx(0.7)]
@@ -127,7 +127,7 @@ def test_join_before_any_response_is_in_this_generation() -> None:
     assert_shared(cluster, 6, {"c1", "c2", "c3"})
 
 
-def test_a_dead_one_is_not_waited_for() -> None:
+def test_dead_consumer_does_not_delay_a_rebalance() -> None:
     cluster, dead = slow(100.0)
     cluster.run(dead + 3)
     (written,) = [time for time, _, _ in cluster.rebalances if time > dead]

@@ -175,7 +175,7 @@ def test_no_failure_mixes_generation_and_members() -> None:
     assert found >= {-1, 0}  # before the write, and after it
 
 
-def test_with_two_writes_it_would() -> None:
+def test_two_writes_could_mix_generations() -> None:
     store = InTwoWrites({TOPIC: 6})
     cluster, grown = rebalanced(store)
 
