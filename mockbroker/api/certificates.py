@@ -37,7 +37,7 @@ class Certificates:
         return self._tls
 
     def close(self) -> None:
-        """Delete the certificate files that were made."""
+        """Delete the generated certificate files."""
         if self._tls is not None:
             self._tls.close()
             self._tls = None

@@ -214,7 +214,7 @@ class ClusterOperations(Handle):
 
     @operation
     def freeze_metadata(self, *nodes: int) -> None:
-        """Make brokers return stale metadata until ``thaw_metadata``: the brokers, leaders and coordinators of now.
+        """Freeze the metadata that brokers return (brokers, leaders and coordinators) until ``thaw_metadata``.
 
         Args:
             nodes: Ids of the brokers.
