@@ -191,7 +191,7 @@ _SAME = {  # other names of words, in lower case
     "org.apache.kafka.coordinator.group.assignor.rangeassignor": "range",
     "org.apache.kafka.coordinator.group.assignor.uniformassignor": "uniform",
 }
-SECRETS = frozenset({"mockbroker.users"})  # told to nobody
+SECRETS = frozenset({"mockbroker.users"})  # never reported to clients
 LONGS = frozenset(  # settings that have 64 bits in Kafka
     {
         "connections.max.idle.ms",
