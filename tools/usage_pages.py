@@ -87,6 +87,7 @@ def attributes(described: type) -> Mapping[str, str]:
     """Return the attributes of a class with their meaning, from the section Attributes of its docstring."""
     _, _, section = inspect.getdoc(described).partition("Attributes:\n")  # type: ignore[union-attr]
     found: dict[str, str] = {}
+    name = ""
     for line in section.splitlines():
         if start := re.match(r"    (\w+): (.*)", line):
             name = start[1]

@@ -116,6 +116,7 @@ class Router:
         kind = call.request.__class__
         if kind not in UNLOGGED:
             self.requests.record(call, now)
+        effects: Effects | None
         if stages:
             passed, effects = passed_before(stages, call, now)
             self._passed[call.ticket] = call, stages[:passed]
