@@ -36,7 +36,7 @@ from kwire.analysis.run import analyse
 from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kwire.capture import Call, Connection, read
 from kwire.capture.rows import rows
-from kwire.cli.lines import seldom_collected
+from kwire.cli.lines import rare_garbage_collection
 from kwire.json.expanded import Context
 from kwire.messages import APIS
 from kwire.messages.fetch import FetchRequest, FetchResponse
@@ -223,7 +223,7 @@ def measured(work: Callable[[], int]) -> tuple[float, int]:
     best, given = float("inf"), 0
     for _ in range(ROUNDS):
         before = process_time()
-        with seldom_collected():
+        with rare_garbage_collection():
             given = work()
         best = min(best, process_time() - before)
     return best, given

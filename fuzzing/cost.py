@@ -374,10 +374,10 @@ class Place:
     def ask(self, request: Any, version: int) -> tuple[int, int, int]:
         """Units of work, bytes of the request and of the response."""
         from mockbroker.base.effects import Reply
-        from mockbroker.net.connection import Session
+        from mockbroker.net.connection import ClientRequests
 
         frame = pack(encode_request(request, version, correlation_id=1, client_id="c"))
-        session = Session(next(self._connections), 0, "/127.0.0.1", self.router)
+        session = ClientRequests(next(self._connections), 0, "/127.0.0.1", self.router)
         counted.WORK.units = 0
         out = 0
         session.receive(frame)

@@ -194,7 +194,7 @@ def test_packets_cut_by_a_snap_length_have_the_same_rows(spark, tmp_path):
     asked = ["--input", str(tmp_path), "--output", str(tmp_path / "out"), "--split-size", "16000", "--capture-id", "c"]
     result = CliRunner().invoke(command, asked)
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.count("packets cut by the snap length") == 3
+    assert result.stderr.count("packets truncated by the snap length") == 3
     assert result.stderr == CliRunner().invoke(groups, ["--json", str(tmp_path)]).stderr
     found = parquet.read(tmp_path / "out")
     assert found == traces.single(files([str(tmp_path)]), "c")
@@ -227,7 +227,8 @@ def test_without_java_it_says_so(tmp_path):
     with commands.command(*asked, env=environment) as process:
         _, said = process.communicate()
     assert process.returncode == 1
-    assert b"Error: Spark did not start; it needs Java 17" in said
+    assert b"Error: Spark did not start: " in said
+    assert b" (it needs Java 17)" in said
     assert b"Traceback" not in said
 
 

@@ -327,7 +327,7 @@ def test_response_that_grows_too_large_in_slices_is_refused() -> None:
     place.harness.broker.settings = replace(place.harness.broker.settings, mockbroker_response_max_bytes=50_000)
     place.send(wire, (OffsetFetchRequest(groups=[OffsetFetchRequest.Group(group_id="g", topics=None)]), 8))
     assert place.turns() >= 3
-    assert "mockbroker.response.max.bytes is 50000" in wire.reason
+    assert "above mockbroker.response.max.bytes (50000)" in wire.reason
 
 
 def fetch(partitions: Sequence[int], wait_ms: int = 0, session: tuple[int, int] = (0, -1)) -> Question:
