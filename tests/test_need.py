@@ -21,7 +21,9 @@ def test_a_tool_that_is_not(ci: str, outcome: type[Exception], monkeypatch: pyte
 
 
 def test_a_timer_that_outlives_its_test_fails_it(pytester: pytest.Pytester) -> None:
-    shutil.copy(Path(__file__).with_name("conftest.py"), pytester.path)
+    for name in ("conftest.py", "effort.py"):
+        shutil.copy(Path(__file__).with_name(name), pytester.path)
+    pytester.makeini("[pytest]\npythonpath = .\nmarkers = long")
     pytester.makepyfile("""
         import threading, pytest
         def test_skipped():

@@ -191,7 +191,7 @@ def check_command(name: str, words: list[str], folder: Path) -> None:
 def parse(name: str, words: list[str]) -> None:
     """Raise where a verb, an option or a value is unknown; files that are named need not exist."""
     group = {"kwire": kwire.cli.main, "mockbroker": mockbroker.cli.main}[name]
-    context = click.Context(group, info_name=name)
+    context = click.Context(group, info_name=name, **group.context_settings)
     verb = group.get_command(context, words[0]) if not words[0].startswith("-") else group
     assert verb is not None, f"{name} has no command {words[0]}"
     with pytest.MonkeyPatch.context() as patch:

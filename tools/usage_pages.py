@@ -46,12 +46,13 @@ def _command_line() -> Iterator[str]:
     yield f"# The command line\n\nThe help of every command. {MADE}"
     for name, group in (("mockbroker", mockbroker.cli.main), ("kwire", kwire.cli.main)):
         yield f"\n## {name}\n"
-        context = click.Context(group, info_name=name, max_content_width=WIDTH, terminal_width=WIDTH)
+        settings = {**group.context_settings, "max_content_width": WIDTH, "terminal_width": WIDTH}
+        context = click.Context(group, info_name=name, **settings)
         yield f"```\n{group.get_help(context)}\n```"
         for verb in group.list_commands(context):
             command = group.get_command(context, verb)
             assert command is not None
-            inner = click.Context(command, context, verb, max_content_width=WIDTH, terminal_width=WIDTH)
+            inner = click.Context(command, context, verb, **settings)
             yield f"\n### {name} {verb}\n\n```\n{command.get_help(inner)}\n```"
 
 

@@ -219,7 +219,7 @@ async def test_steps_add_up_to_the_deadline(connect):
 @pytest.mark.parametrize("seconds", [-0.001, inf, float("nan"), 1e12])
 async def test_no_step_goes_back_or_into_eternity(seconds):
     async with open_cluster(clock="manual") as cluster:
-        with pytest.raises(ValueError, match="cannot advance the clock by .* s: expected 0 to 315360000 s"):
+        with pytest.raises(ValueError, match=r"cannot advance the clock by .* s: expected 0 to 315360000 s"):
             await cluster.clock.advance(seconds)
         assert cluster.clock.now() == 0.0
 
@@ -303,7 +303,7 @@ def test_from_a_thread():
         began = clock.wall()
         assert [event.event for event in clock.advance(30.0)] == ["expire", "rebalance", "empty"]
         assert clock.wall() - began == pytest.approx(30.0)
-        with pytest.raises(ValueError, match="cannot advance the clock by .* s: expected 0 to 315360000 s"):
+        with pytest.raises(ValueError, match=r"cannot advance the clock by .* s: expected 0 to 315360000 s"):
             clock.advance(-1)
         clock.resume()
         assert clock.running

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
+from effort import amount
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -418,7 +419,7 @@ class GroupMachine(RuleBasedStateMachine):
 
 
 QUICK = settings(
-    max_examples=300,
+    max_examples=amount(80, 300),
     stateful_step_count=50,
     deadline=None,
     suppress_health_check=list(HealthCheck),
@@ -522,6 +523,7 @@ HUNT = settings(
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("plant", MUTANTS, ids=lambda plant: plant.__name__)
 def test_machine_catches(monkeypatch, plant):
     plant(monkeypatch)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from effort import amount
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
@@ -234,7 +235,9 @@ class ConsumerMachine(RuleBasedStateMachine):
         assert self.harness.beat("passer-by", member_epoch=-1).error_code == E.NONE
 
 
-QUICK = settings(max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(
+    max_examples=amount(40, 150), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)
 
 
 def test_machine():
@@ -302,6 +305,7 @@ HUNT = settings(
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("plant", MUTANTS, ids=lambda plant: plant.__name__)
 def test_machine_catches(monkeypatch, plant):
     plant(monkeypatch)

@@ -16,7 +16,7 @@ from kwire.records.batch import read_batch
 from mockbroker.groups.records import compaction
 from mockbroker.transactions import records as transaction_records
 from mockbroker.transactions.state import State
-from tests.mockbroker.transactions.test_registry import LOOKS_EVERY, Transactions
+from tests.mockbroker.transactions.test_registry import CHECK_INTERVAL, Transactions
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_a_transaction_goes_on_where_it_was(harness):
 
 
 def test_one_that_takes_too_long_is_ended_by_the_next_broker():
-    harness = DurableBrokerHarness(config=LOOKS_EVERY)
+    harness = DurableBrokerHarness(config=CHECK_INTERVAL)
     producer = Producer(harness, "tx", new=True, timeout_ms=3_000)
     producer.init()
     producer.produce(b"v")
@@ -94,7 +94,7 @@ class Restarting(Transactions):
 
     def __init__(self) -> None:
         super().__init__()
-        harness = DurableBrokerHarness(config=LOOKS_EVERY)
+        harness = DurableBrokerHarness(config=CHECK_INTERVAL)
         for producer in self.producers:
             producer.harness = harness
         self.harness = harness

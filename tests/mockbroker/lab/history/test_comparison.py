@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
+from effort import amount
 from golden import ROOT
 
 from mockbroker.cli.history_lines import ALL
@@ -20,7 +21,7 @@ from mockbroker.lab.history.experiments import experiments
 from mockbroker.lab.history.story import CRASH, DEFAULT, GROW, JOIN, LAG, LEAVE, Step, Story, drawn
 from mockbroker.lab.simulation.watching import Broken
 
-SEEDS = 25
+SEEDS = amount(8, 25)
 
 
 @pytest.fixture(scope="module")
