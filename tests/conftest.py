@@ -9,7 +9,17 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 TOGETHER = ("tests/spark/",)  # one JVM for all of them
-FIRST = ("tests/interop/test_groups", "tests/spark/", "tests/interop/", "tests/mockbroker/cli/")  # the longest, by time
+FIRST = (  # the longest, by time
+    "tests/interop/test_groups",
+    "tests/spark/",
+    "tests/interop/",
+    "tests/mockbroker/cli/",
+    "tests/test_snippets",
+    "tests/test_consumer_examples",
+    "tests/test_examples",
+    "tests/test_cost",
+    "tests/mockbroker/test_load",
+)
 
 settings.register_profile(
     "kwire", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]

@@ -21,7 +21,9 @@ def command(as_json: bool) -> None:
     """
     missing = [package for module, package in PACKAGES.items() if find_spec(module) is None]
     if missing:
-        raise click.UsageError(f"the demo requires {', '.join(missing)}, not installed: run pip install 'kwire[demo]'")
+        raise click.UsageError(
+            f"the demo requires {', '.join(missing)}, which are not installed: pip install 'kwire[demo]'"
+        )
     from mockbroker.lab.demo import timeline
     from mockbroker.lab.demo.checks import check_all
     from mockbroker.lab.demo.story import play
