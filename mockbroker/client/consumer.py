@@ -227,7 +227,7 @@ class Consumer:
         self._look_up(partitions, LATEST_TIMESTAMP)
 
     def seek_to_time(self, timestamp: int, *partitions: TopicPartition) -> None:
-        """Read on from the first record of ``timestamp`` (ms since 1970) or later, from the end if there is none."""
+        """Seek to the first record with ``timestamp`` (ms since 1970) or later, or to the end if there is none."""
         if timestamp < 0:
             raise ValueError(f"timestamp {timestamp} is below zero")
         self._look_up(partitions, timestamp)
@@ -258,7 +258,7 @@ class Consumer:
         return frozenset(partition for partition, position in self._engine.positions.items() if position.paused)
 
     def lag(self, partition: TopicPartition) -> int | None:
-        """How many offsets the end that the leader last told is ahead; None while that is not known."""
+        """Return the number of offsets up to the end that the leader last reported, or None while it is unknown."""
         position = self._engine.positions.of(partition)
         committed = self._engine.settings.isolation_level == "read_committed"
         end = position.last_stable_offset if committed else position.high_watermark
@@ -328,7 +328,7 @@ class Consumer:
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], *, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first records of these timestamps (ms since 1970) or later; None where there is none.
+        """Return the first offsets with these timestamps (ms since 1970) or later; None where there is none.
 
         Raises: ValueError for one below zero, TimedOut, BrokerError.
         """
@@ -375,7 +375,7 @@ class Consumer:
         self._driver.wake(up=True)
 
     async def close(self, *, commit: bool = True) -> None:
-        """Commit if that goes by itself, call ``on_revoked``, leave the group, hang up. ``async with`` does it."""
+        """Commit if auto-commit is on, call ``on_revoked``, leave the group and disconnect; ``async with`` does it."""
         if self._closed:
             return
         with self._used(in_a_listener=False):
@@ -565,7 +565,7 @@ async def open_consumer(
     ...     async for record in consumer:
     ...         print(record.topic, record.partition, record.offset, record.value)
 
-    Closed at the end: the listener is told what is revoked, offsets are committed if that goes by itself, the group is
+    Closed at the end: the listener's ``on_revoked`` is called, offsets are committed if auto-commit is on, the group is
     left. After an exception nothing is committed: what was handed out last may not be done.
 
     Raises: ValueError, TypeError for settings that cannot be; AssignorError for an assignor that is not known.

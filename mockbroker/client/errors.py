@@ -36,7 +36,7 @@ class UnsupportedVersion(ConsumerError):
 class NoOffset(ConsumerError):
     """A partition without a committed offset, or with a position out of range, and the reset policy is ``none``.
 
-    Also one of a topic that was deleted and made anew since.
+    Also an offset of a topic that has been deleted and created again.
     """
 
     def __init__(self, partitions: dict[tuple[str, int], int | None], why: str | None = None) -> None:
