@@ -1,4 +1,4 @@
-"""Addresses that clients are sent to: those that are set, or one of this machine that can be reached from outside."""
+"""The addresses that brokers advertise: those of ``advertised.listeners``, or a reachable address of this machine."""
 
 from __future__ import annotations
 
@@ -9,52 +9,62 @@ from ipaddress import ip_address
 from mockbroker.base.settings import Settings
 from mockbroker.net.listeners import Advertised, Listener, advertised
 
-LOOPBACK = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}  # noqa: S104 - of all addresses, the one that is there
-OUTSIDE = {
+LOOPBACK = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}  # noqa: S104 - wildcard host: its loopback address
+OTHER_NETWORK = {  # loopback address: family, and an address reserved for documentation (RFC 5737, RFC 3849)
     "127.0.0.1": (socket.AF_INET, "192.0.2.1"),
     "::1": (socket.AF_INET6, "2001:db8::1"),
-}  # for documents (RFC 5737)
-DISCARD = 9  # a port; nothing is sent to it
+}
+DISCARD = 9  # the discard port; nothing is sent to it
 
 
 class Addresses:
-    """Where clients reach the listeners of a cluster that is bound to ``host``. Raises: SettingsError."""
+    """The advertised addresses of a cluster.
+
+    Args:
+        settings: ``advertised.listeners`` is read.
+        listeners: The listeners of each broker.
+        host: The address that the listeners are bound to.
+
+    Raises:
+        SettingsError: ``advertised.listeners`` is invalid.
+    """
 
     def __init__(self, settings: Settings, listeners: Iterable[Listener], host: str) -> None:
         self._advertised: Mapping[str, Advertised] = advertised(settings, listeners)
         self._host = reachable(host)
 
     def of(self, listener: str, number: int, port: int) -> tuple[str, int]:
-        """Host and port of a listener of broker ``number`` (from 0), which is bound to ``port``."""
-        known = self._advertised.get(listener, Advertised("", 0))
-        return known.host or self._host, known.port + number if known.port else port
+        """Return the advertised host and port of a listener that broker ``number`` (from 0) has bound to ``port``."""
+        setting = self._advertised.get(listener, Advertised("", 0))
+        return setting.host or self._host, setting.port + number if setting.port else port
 
     @property
     def names(self) -> frozenset[str]:
-        """Every host that clients are sent to."""
-        return frozenset({self._host, *(known.host for known in self._advertised.values() if known.host)})
+        """Every advertised host."""
+        return frozenset({self._host, *(each.host for each in self._advertised.values() if each.host)})
 
 
 def reachable(host: str) -> str:
-    """What a client connects to where a broker is bound to ``host``, which may be all addresses of this machine.
+    """Return an address at which clients reach a listener that is bound to ``host``.
 
-    Then it is the one that the system would send from to another network; on a machine without a network, loopback.
+    For a wildcard host (0.0.0.0, ::) that is the source address of the route to another network, or loopback on a
+    machine without a network.
     """
     loopback = LOOPBACK.get(host)
     if loopback is None:
         return host
-    family, outside = OUTSIDE[loopback]
+    family, remote = OTHER_NETWORK[loopback]
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as sock:
-            sock.connect((outside, DISCARD))  # of datagrams: only looks up the way
-            found: str = sock.getsockname()[0]
+            sock.connect((remote, DISCARD))  # a datagram socket: only looks up the route
+            address: str = sock.getsockname()[0]
     except OSError:
         return loopback
-    return found
+    return address
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what is bound to a host."""
+    """Return whether a listener bound to ``host`` can be reached from this machine only."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""The sockets that listen for brokers: bound, accepting, and kept for a broker that is stopped."""
+"""The listening sockets of the brokers: they accept connections, and keep the ports of stopped brokers reserved."""
 
 from __future__ import annotations
 
@@ -15,20 +15,23 @@ from trio.lowlevel import notify_closing, wait_readable
 
 log = logging.getLogger("mockbroker")
 
-BACK_OFF = 0.1  # seconds to wait when the process has no more files to accept with
+BACK_OFF = 0.1  # seconds to wait after accept() failed for lack of file descriptors or memory
 BACKLOG = 1_024
 ACCEPTS = 64  # connections accepted at once
-CLOSED = -1  # the file number of a closed socket
+CLOSED = -1  # the file descriptor of a closed socket
 OUT_OF_FILES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 @dataclass(frozen=True, slots=True)
 class BoundListener:
-    """A bound socket of a listener.
+    """A listening socket of one listener of one broker.
 
-    node: id of the broker
-    name: of the listener
-    tls, sasl: what a connection begins with there
+    Attributes:
+        node: Id of the broker.
+        sock: The socket.
+        name: Name of the listener.
+        tls: The TLS context, if connections use TLS.
+        sasl: True if clients authenticate with SASL.
     """
 
     node: int
@@ -43,25 +46,35 @@ Accepted = Callable[[BoundListener, socket.socket, Sequence[object]], None]
 
 @dataclass(slots=True)
 class StoppedListener:
-    """The address of a broker that is stopped. ``held``: a socket that keeps the port; None if it cannot be had."""
+    """A listener of a stopped broker, whose port is reserved until the broker restarts.
+
+    Attributes:
+        listener: The listener as it was.
+        address: Host and port.
+        held: A bound socket that reserves the port; None if another process has taken it.
+    """
 
     listener: BoundListener
     address: tuple[str, int]
     held: socket.socket | None = None
 
     def hold(self) -> None:
-        """Bind, and do not listen: clients are refused, and the system gives the port to no other process."""
+        """Bind without listening: connections are refused, and the system gives the port to no other process."""
         with suppress(OSError):
             self.held = _bound(*self.address)
 
     def release(self) -> None:
-        """Give up the port."""
+        """Free the port."""
         if self.held is not None:
             self.held.close()
             self.held = None
 
     def listen(self) -> BoundListener:
-        """Raises: OSError; then the port is held as before, if it can be."""
+        """Listen again.
+
+        Raises:
+            OSError: Another process listens at the address; the port is reserved again if possible.
+        """
         sock = self.held = self.held or _bound(*self.address)
         try:
             sock.listen(BACKLOG)
@@ -74,7 +87,12 @@ class StoppedListener:
 
 
 class Listeners:
-    """All listeners of a cluster. ``accepted``: is called with each new connection."""
+    """All listeners of a cluster.
+
+    Args:
+        bound: The listening sockets.
+        accepted: Called with each accepted connection.
+    """
 
     def __init__(self, bound: Sequence[BoundListener], accepted: Accepted) -> None:
         self.bound = list(bound)
@@ -83,20 +101,20 @@ class Listeners:
         self._nursery: trio.Nursery | None = None
 
     def start(self, nursery: trio.Nursery) -> None:
-        """Accept connections, in tasks of the nursery."""
+        """Accept connections, in one task of the nursery per listener."""
         self._nursery = nursery
         for listener in self.bound:
             nursery.start_soon(self._accept, listener)
 
     def replace(self, bound: Sequence[BoundListener]) -> None:
-        """Close all listeners and accept at these instead."""
+        """Close all listeners and accept connections at ``bound`` instead."""
         assert self._nursery is not None
         self.close()
         self.bound = list(bound)
         self.start(self._nursery)
 
     def stop(self, node: int) -> None:
-        """Close the listeners of a broker, and keep their ports for it."""
+        """Close the listeners of a broker and reserve their ports."""
         for listener in self.bound:
             if listener.node == node:
                 stopped = StoppedListener(listener, listener.sock.getsockname()[:2])
@@ -108,11 +126,15 @@ class Listeners:
 
     @property
     def stopped_nodes(self) -> list[int]:
-        """Ids of the brokers that are stopped."""
+        """Ids of the stopped brokers."""
         return sorted({stopped.listener.node for stopped in self._stopped})
 
     def restart(self, node: int) -> None:
-        """Listen again where a stopped broker did. Raises: OSError if another process does so by now."""
+        """Listen again at the addresses of a stopped broker.
+
+        Raises:
+            OSError: Another process listens at one of them.
+        """
         assert self._nursery is not None
         returning = [stopped for stopped in self._stopped if stopped.listener.node == node]
         opened: list[BoundListener] = []
@@ -131,7 +153,7 @@ class Listeners:
             self._nursery.start_soon(self._accept, listener)
 
     def close(self) -> None:
-        """Close every listener, and give up the ports of stopped brokers."""
+        """Close every listener and free the ports of stopped brokers."""
         for listener in self.bound:
             notify_closing(listener.sock)
             listener.sock.close()
@@ -147,16 +169,20 @@ class Listeners:
                 for _ in range(ACCEPTS):
                     self._accepted(listener, *sock.accept())
             except trio.ClosedResourceError:
-                return  # by a restart
+                return  # closed by replace or stop
             except OSError as error:
                 if error.errno in OUT_OF_FILES:
                     log.warning("cannot accept: %s", error)
                     await trio.sleep(BACK_OFF)
-                # else there is no other, or the peer has gone before it was accepted
+                # else no more connections are pending, or the peer closed the connection before it was accepted
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 picks a free one. Raises: OSError."""
+    """Return a listening socket; port 0 picks a free port.
+
+    Raises:
+        OSError: The address cannot be bound.
+    """
     sock = _bound(host, port)
     try:
         sock.listen(BACKLOG)
@@ -167,7 +193,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """Raises: OSError."""
+    """Return a bound socket that does not listen yet. Raises: OSError."""
     family, kind, protocol, _, address = socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]

@@ -1,7 +1,7 @@
-"""The broker's time: trio's own, until somebody stops it, steps it or sets it free. It never goes back.
+"""The broker's clock: trio's clock until it is stopped or advanced. It never goes back.
 
-Groups, transactions, offsets and records live in this time. What is between a client and its connection, as the time
-a Fetch may wait, stays in trio's, which is called the time outside: clients measure it too.
+Timeouts of groups and transactions, retention of offsets and timestamps of records use broker time. Timeouts that
+clients measure too, such as ``max_wait_ms`` of a Fetch, use trio's clock, which is called client time.
 """
 
 from __future__ import annotations
@@ -13,62 +13,73 @@ import trio
 
 
 class BrokerTime:
-    """``read``: what time it is, in seconds; ``real``: it is trio's own, so ``read`` is trio's function itself."""
+    """A clock that follows trio's clock and can be stopped, advanced and resumed.
 
-    __slots__ = ("_behind", "_stood", "read", "real")
+    Args:
+        stopped: Start as a stopped clock.
+
+    Attributes:
+        read: Returns the broker time in seconds.
+        real: True while ``read`` is ``trio.current_time`` itself.
+    """
+
+    __slots__ = ("_lag", "_stopped_at", "read", "real")
 
     def __init__(self, *, stopped: bool = False) -> None:
         self.read: Callable[[], float]
         self.restart(stopped=stopped)
 
     def restart(self, *, stopped: bool) -> None:
-        """Be trio's time again, and stand there if ``stopped``. Nobody may remember a time of before."""
+        """Return to trio's time, and stop there if ``stopped``. Times read before are no longer valid."""
         self.real = True
-        self._behind = 0.0  # seconds behind trio's time, while it runs
-        self._stood: float | None = None  # where it stands, if it does
+        self._lag = 0.0  # seconds that the running clock is behind trio's
+        self._stopped_at: float | None = None  # the time that a stopped clock shows
         self.read = trio.current_time
         if stopped:
             self.stop()
 
     @property
     def running(self) -> bool:
-        return self._stood is None
+        return self._stopped_at is None
 
     def stop(self) -> None:
-        """Stand still from now on."""
-        if self._stood is None:
-            self._stood = self.read()
-        self.read, self.real = self._standing, False
+        """Stop the clock at the present time."""
+        if self._stopped_at is None:
+            self._stopped_at = self.read()
+        self.read, self.real = self._read_stopped, False
 
     def resume(self) -> None:
-        """Run on from where it stands."""
-        if self._stood is not None:
-            self._run_from(self._stood)
+        """Let a stopped clock run, from the time that it shows."""
+        if self._stopped_at is not None:
+            self._run_from(self._stopped_at)
 
     def move_to(self, at: float) -> None:
-        """Be a later time from now on, standing or running as before."""
-        if self._stood is None:
+        """Set a later time; the clock stays stopped or running."""
+        if self._stopped_at is None:
             self._run_from(at)
         else:
-            self._stood = at
+            self._stopped_at = at
 
     def when(self, at: float) -> float:
-        """The time outside at which it will be ``at``; inf if it stands before that, -inf if it stands behind."""
-        if self._stood is None:
-            return at + self._behind
-        return -inf if at <= self._stood else inf
+        """Return the client time at which the broker time is ``at``.
 
-    def outside(self, now: float) -> float:
-        """The time outside at this moment, which is ``now`` in the broker's."""
+        For a stopped clock: -inf if ``at`` has been reached, else inf.
+        """
+        if self._stopped_at is None:
+            return at + self._lag
+        return -inf if at <= self._stopped_at else inf
+
+    def client_time(self, now: float) -> float:
+        """Return the present client time. ``now``: the present broker time."""
         return now if self.real else trio.current_time()
 
     def _run_from(self, at: float) -> None:
-        self._stood, self._behind = None, trio.current_time() - at
-        self.read, self.real = self._moving, False
+        self._stopped_at, self._lag = None, trio.current_time() - at
+        self.read, self.real = self._read_running, False
 
-    def _standing(self) -> float:
-        assert self._stood is not None
-        return self._stood
+    def _read_stopped(self) -> float:
+        assert self._stopped_at is not None
+        return self._stopped_at
 
-    def _moving(self) -> float:
-        return trio.current_time() - self._behind
+    def _read_running(self) -> float:
+        return trio.current_time() - self._lag

@@ -1,4 +1,4 @@
-"""One client connection of a broker, without its socket: bytes in, calls out; replies in, bytes out."""
+"""The protocol side of one client connection, without its socket: parses requests and encodes responses."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from kwire.frames import FrameBuffer
 from mockbroker.base.effects import Call, Client, Reply, Ticket
 from mockbroker.broker.router import Router, Served, UnsupportedVersion
 
-BEFORE_ID, BEHIND_ID = slice(4), slice(8, None)  # API key and version, correlation id, the rest
+BEFORE_ID, AFTER_ID = slice(4), slice(8, None)  # of a frame: API key and version; what follows the correlation id
 NO_TAGS = b"\0"
 PRODUCE = ApiKey.PRODUCE
-UNASKED = "an answer without a request"
+NO_REQUEST = "a response without a pending request"
 _size_at = struct.Struct(">h").unpack_from
 _id_at = struct.Struct(">i").unpack_from
-REPEATED = 512  # bytes of a request that may come again as it is, as heartbeats and the fetches of who waits do
-UNCOUNTED = 64  # bytes of a response that is not held to the limit, as those of heartbeats
-EXPLAINED = 8_192  # bytes of a malformed request that are read again to say what is wrong: it may take 25 ms
-REQUEST_WEIGHT = 8 * 1024 * 1024  # bytes of memory (kwire.limits); a request that becomes more would hold up everybody
+REPEATED = 512  # bytes; up to this size a parsed request is kept, as clients repeat heartbeats and fetches
+UNCOUNTED = 64  # bytes; up to this size a response, as of a heartbeat, is not counted against the response limit
+EXPLAINED = 8_192  # bytes of a malformed request that are parsed again to explain the error, which may take 25 ms
+REQUEST_WEIGHT = 8 * 1024 * 1024  # bytes of memory (kwire.limits); a larger request would delay all other clients
 
 
 @dataclass(slots=True)
-class _Known:
-    """A request that was read. ``rest``: its bytes behind the correlation id."""
+class _Parsed:
+    """A parsed request that may be repeated byte for byte. ``rest``: its bytes after the correlation id."""
 
     rest: bytes
     api_key: int
@@ -37,50 +37,58 @@ class _Known:
 
 
 class ClientRequests:
-    """The requests of one client connection.
+    """The requests and responses of one client connection.
 
-    connection: a number of its own
-    node, listener: where it came in
-    host: the peer's address
-    frames: what was received and not yet handled
+    Args:
+        connection: Number of the connection.
+        node: Id of the broker that accepted it.
+        host: Address of the client.
+        router: Its broker's settings and served APIs are used.
+        listener: Name of the listener that accepted it.
+
+    Attributes:
+        ticket: Of the pending request, if there is one.
+        taken: How many requests ``next_call`` has returned.
+        frames: Received bytes that are not yet handled.
     """
 
     def __init__(self, connection: int, node: int, host: str, router: Router, listener: str = "") -> None:
         self.connection = connection
         self.ticket: Ticket | None = None
-        self.taken = 0  # requests given out so far
+        self.taken = 0
         self.node = node
         self._host = host
         self._listener = listener
         self._router = router
         self._client = Client(node, "", host, listener)
-        self._name = b""  # of the client, as it stands in headers
-        self._known: dict[bytes, _Known] = {}  # the last request of each API and version
+        self._name = b""  # the client id, as encoded in request headers
+        self._parsed: dict[bytes, _Parsed] = {}  # the last request of each API and version
         self.frames = FrameBuffer(router.broker.settings.socket_request_max_bytes)
 
     @property
     def buffered(self) -> int:
-        """Bytes received and not yet handled."""
+        """Number of bytes received and not yet handled."""
         return self.frames.held
 
     def receive(self, data: bytes) -> None:
-        """Take bytes from the peer."""
+        """Add bytes that the client has sent."""
         self.frames.feed(data)
 
     def next_call(self) -> Call[Any] | None:
-        """The next request; None if more bytes are needed or the one before is not answered.
+        """Return the next request; None if more bytes are needed or a request is pending.
 
-        Raises: kwire.WireError for anything that a broker closes the connection for.
+        Raises:
+            kwire.WireError: The request is malformed or not served; a broker closes the connection.
         """
         if self.ticket is not None or not self.frames.held or (frame := self.frames.next_frame()) is None:
             return None
         self.taken += 1
-        known = self._known.get(frame[BEFORE_ID])
-        if known is None or len(frame) > REPEATED or known.rest != frame[BEHIND_ID]:
+        parsed = self._parsed.get(frame[BEFORE_ID])
+        if parsed is None or len(frame) > REPEATED or parsed.rest != frame[AFTER_ID]:
             return self._read(frame)
         (correlation_id,) = _id_at(frame, 4)
-        self.ticket = Ticket(self.connection, correlation_id, known.api_key, known.version)
-        return Call(self.ticket, known.client, known.request, frame)
+        self.ticket = Ticket(self.connection, correlation_id, parsed.api_key, parsed.version)
+        return Call(self.ticket, parsed.client, parsed.request, frame)
 
     def _read(self, frame: bytes) -> Call[Any]:
         served = self._router.served.get(frame[BEFORE_ID])
@@ -89,14 +97,14 @@ class ClientRequests:
         at = self._read_header(frame, served)
         api, version, client = served.api, served.version, self._client
         request, _ = codec.decode_at(api.request, frame, at, version, weight=REQUEST_WEIGHT, explained=EXPLAINED)
-        if len(frame) <= REPEATED and api.key != PRODUCE:  # a Produce is never the same twice
-            self._known[frame[BEFORE_ID]] = _Known(frame[BEHIND_ID], api.key, version, client, request)
+        if len(frame) <= REPEATED and api.key != PRODUCE:  # a Produce is never repeated byte for byte
+            self._parsed[frame[BEFORE_ID]] = _Parsed(frame[AFTER_ID], api.key, version, client, request)
         (correlation_id,) = _id_at(frame, 4)
         self.ticket = Ticket(self.connection, correlation_id, api.key, version)
         return Call(self.ticket, client, request, frame)
 
     def _read_header(self, frame: bytes, served: Served) -> int:
-        """Where the body begins. A client has one name, so a header is mostly that of the request before."""
+        """Return the offset of the body. The header is parsed only if the client id has changed."""
         at = 8 + len(self._name)
         if self._name and frame.startswith(self._name, 8):
             if not served.tagged:
@@ -118,12 +126,15 @@ class ClientRequests:
         return Call(self.ticket, client, UnsupportedVersion(), frame)
 
     def answer(self, reply: Reply) -> bytes:
-        """Bytes to send for the answer to the request last given out.
+        """Return the encoded response to the pending request.
 
-        Raises: kwire.WireError; ResponseTooLargeError.
+        Raises:
+            LocalProtocolError: No request is pending.
+            kwire.WireError: The response cannot be encoded.
+            ResponseTooLargeError: The response exceeds the limit for all responses.
         """
         if self.ticket is None:
-            raise LocalProtocolError(UNASKED)
+            raise LocalProtocolError(NO_REQUEST)
         self.ticket = None
         ticket, response = reply.ticket, reply.response
         if reply.encoded is None:
@@ -137,7 +148,7 @@ class ClientRequests:
         return pack_response(body, response.__class__, ticket.version, ticket.correlation_id)
 
     def skip_answer(self) -> None:
-        """The request last given out gets no answer."""
+        """Drop the pending request, which gets no response."""
         if self.ticket is None:
-            raise LocalProtocolError(UNASKED)
+            raise LocalProtocolError(NO_REQUEST)
         self.ticket = None

@@ -1,4 +1,4 @@
-"""Writes to the data directory, in a thread: the pump holds answers until what was appended before them is on disk."""
+"""Writes to the data directory in a thread; the pump holds responses until all earlier changes are on disk."""
 
 from __future__ import annotations
 
@@ -12,9 +12,15 @@ from mockbroker.storage.disk import DataDirError
 
 
 class Durability:
-    """Keeps a data directory synced.
+    """Writes the changes of a cluster to its data directory.
 
-    failure: why the directory could not be written; then no client is answered any more
+    Args:
+        pump: Holds the responses that wait for the disk.
+        data_dir: The directory.
+        turn: Serves the connections that are ready.
+
+    Attributes:
+        failure: The error of a failed write, after which no client gets a response; None if there was none.
     """
 
     def __init__(self, pump: Pump, data_dir: DataDir, turn: Callable[[], bool]) -> None:
@@ -25,14 +31,14 @@ class Durability:
         self._unsynced = trio.Event()
 
     def wake(self) -> None:
-        """Write if something has changed."""
+        """Start to write if there are unsynced changes."""
         if self._pump.unsynced:
             self._unsynced.set()
 
     async def run(self, fail: Callable[[], None]) -> None:
-        """Write what changed, again and again, and release the answers that waited for it.
+        """Write changes as they are made, and release the responses that wait for them.
 
-        ``fail``: is called if that fails. It is not known then what is on the disk.
+        ``fail``: called when a write fails; the state of the disk is then unknown.
         """
         while True:
             await self._unsynced.wait()

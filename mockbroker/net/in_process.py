@@ -1,4 +1,4 @@
-"""In-process connections: a client in the broker's process, which exchanges encoded messages without a socket."""
+"""Connections of clients that run in the broker's process: encoded messages without a socket."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mockbroker.base.effects import Reply
 from mockbroker.net.connection import ClientRequests
 from mockbroker.net.pump import Connection, Pump
 
-HOST = "/127.0.0.1"  # the address that the broker sees
+HOST = "/127.0.0.1"  # the client address that the broker sees
 
 
 class ConnectionClosedError(ConnectionError):

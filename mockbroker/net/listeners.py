@@ -1,4 +1,4 @@
-"""Listeners by Kafka's setting of that name: where a broker is reached, and how one speaks there."""
+"""The settings ``listeners``, ``advertised.listeners`` and ``listener.security.protocol.map``, and users."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ PLAINTEXT, SASL_PLAINTEXT = "PLAINTEXT", "SASL_PLAINTEXT"
 PROTOCOLS = (PLAINTEXT, "SSL", SASL_PLAINTEXT, "SASL_SSL")
 FORM = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)(?:://(?P<host>[^,/]*):(?P<port>[0-9]{1,5}))?")
 LAST_PORT = 65_535
-ANYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - hosts that no client can connect to
+WILDCARDS = ("", "0.0.0.0", "::")  # noqa: S104 - hosts that no client can connect to
 
 
 @dataclass(frozen=True, slots=True)
 class Advertised:
-    """Where clients are sent. ``host``: "" for the broker's; ``port``: the first broker's, 0 for the bound one."""
+    """An entry of ``advertised.listeners``.
+
+    Attributes:
+        host: Host that clients connect to; "" for the broker's.
+        port: Port of the first broker, broker n has port + n; 0 for the port that is bound.
+    """
 
     host: str
     port: int
@@ -25,8 +30,14 @@ class Advertised:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """``protocol``: one of PROTOCOLS; ``port``: that of the first broker, 0 for any, None for one beside the others;
-    ``host``: an address if it was given."""
+    """An entry of ``listeners``.
+
+    Attributes:
+        name: Name of the listener, in capitals.
+        protocol: Security protocol, one of PROTOCOLS.
+        port: Port of the first broker; 0 for any free port, None for the next after the listeners before it.
+        host: Host, if the setting has one.
+    """
 
     name: str
     protocol: str
@@ -43,84 +54,113 @@ class Listener:
 
 
 def of_settings(settings: Settings, *, users: bool = False) -> tuple[Listener, ...]:
-    """The listeners of a broker, at least one: where none is set it is PLAINTEXT, or with users SASL_PLAINTEXT.
+    """Return the listeners of each broker, at least one.
 
-    A name that is no protocol has one in ``listener.security.protocol.map``. Raises: SettingsError.
+    The default is one PLAINTEXT listener, or SASL_PLAINTEXT if there are users. The security protocol of a name comes
+    from ``listener.security.protocol.map``; the name of a protocol needs no entry there.
+
+    Raises:
+        SettingsError: ``listeners`` or ``listener.security.protocol.map`` is invalid.
     """
-    protocols = {name: name for name in PROTOCOLS} | _map(settings.listener_security_protocol_map)
-    texts = _texts(settings.listeners, settings)
-    found = [_listener(text, protocols) for text in texts or [SASL_PLAINTEXT if users else PLAINTEXT]]
-    names = [listener.name for listener in found]
+    protocols = {name: name for name in PROTOCOLS} | _security_protocols(settings.listener_security_protocol_map)
+    entries = _entries(settings.listeners, settings)
+    listeners = [_listener(entry, protocols) for entry in entries or [SASL_PLAINTEXT if users else PLAINTEXT]]
+    names = [listener.name for listener in listeners]
     if len(set(names)) < len(names):
-        raise SettingsError(f"listeners: a name stands twice in {settings.listeners}")
-    return tuple(found)
+        raise SettingsError(f"listeners: duplicate listener name in {settings.listeners}")
+    return tuple(listeners)
 
 
 def advertised(settings: Settings, listeners: Iterable[Listener]) -> dict[str, Advertised]:
-    """``advertised.listeners``, by the name of the listener. Raises: SettingsError."""
+    """Return the entries of ``advertised.listeners`` by the name of the listener.
+
+    Raises:
+        SettingsError: The setting is invalid or names an unknown listener.
+    """
     known = {listener.name for listener in listeners}
-    found: dict[str, Advertised] = {}
-    for text in _texts(settings.advertised_listeners, settings):
-        form = FORM.fullmatch(text)
-        if form is None or form["port"] is None or form["host"] in ANYWHERE:
-            raise SettingsError(f"advertised.listeners: expected NAME://HOST:PORT, got {text!r}")
+    by_name: dict[str, Advertised] = {}
+    for entry in _entries(settings.advertised_listeners, settings):
+        form = FORM.fullmatch(entry)
+        if form is None or form["port"] is None or form["host"] in WILDCARDS:
+            raise SettingsError(f"advertised.listeners: expected NAME://HOST:PORT, got {entry!r}")
         name, port = form["name"].upper(), int(form["port"])
         if name not in known:
             names = ", ".join(sorted(known))
-            raise SettingsError(f"advertised.listeners: {name} is none of the listeners, which are {names}")
-        if port > LAST_PORT or name in found:
-            raise SettingsError(f"advertised.listeners: {text}: {'named twice' if name in found else 'no such port'}")
-        found[name] = Advertised(form["host"], port)
-    return found
+            raise SettingsError(f"advertised.listeners: unknown listener {name}; listeners are {names}")
+        if name in by_name:
+            raise SettingsError(f"advertised.listeners: duplicate listener name {name}")
+        by_name[name] = Advertised(form["host"], _checked_port("advertised.listeners", port))
+    return by_name
 
 
-def _texts(listeners: str, settings: Settings) -> list[str]:
-    """The listeners of a setting, without those of controllers, which are not here."""
+def _checked_port(setting: str, port: int) -> int:
+    if port > LAST_PORT:
+        raise SettingsError(f"{setting}: port {port} is out of range (0-{LAST_PORT})")
+    return port
+
+
+def _entries(listeners: str, settings: Settings) -> list[str]:
+    """Return the entries of a list of listeners, without those of controllers, which mockbroker does not have."""
     controllers = {name.strip().upper() for name in settings.others.get(CONTROLLERS, "").split(",")}
     texts = [text.strip() for text in listeners.split(",") if text.strip()]
     return [text for text in texts if text.partition("://")[0].upper() not in controllers]
 
 
 def users_of(text: str) -> dict[str, str]:
-    """``alice:secret,bob:other`` -> passwords by user. Raises: SettingsError."""
-    found: dict[str, str] = {}
-    for one in filter(None, (one.strip() for one in text.split(","))):
-        name, colon, password = one.partition(":")
+    """Return the passwords by user name of ``alice:secret,bob:other``.
+
+    Raises:
+        SettingsError: The text has another form or names a user twice.
+    """
+    passwords: dict[str, str] = {}
+    for entry in filter(None, (entry.strip() for entry in text.split(","))):
+        name, colon, password = entry.partition(":")
         if not name or not colon or not password:
             raise SettingsError("users: expected NAME:PASSWORD")
-        if name in found:
-            raise SettingsError(f"users: {name} stands there twice")
-        found[name] = password
-    return found
+        if name in passwords:
+            raise SettingsError(f"users: duplicate user {name}")
+        passwords[name] = password
+    return passwords
 
 
-def port_for(listeners: Iterable[Listener], wanted: str, base: int, brokers: int, number: int) -> int:
-    """Where broker ``number`` (from 0) listens: at a port of its own, or behind ``base`` and the listeners before."""
+def port_for(listeners: Iterable[Listener], name: str, base: int, brokers: int, number: int) -> int:
+    """Return the port of a listener of broker ``number`` (from 0); 0 for any free port.
+
+    Args:
+        listeners: All listeners of each broker.
+        name: The listener.
+        base: First port for the listeners that set none: each of them has a range of ``brokers`` ports.
+        brokers: Number of brokers.
+        number: Index of the broker.
+    """
     for index, listener in enumerate(listeners):
-        if listener.name == wanted:
+        if listener.name == name:
             first = listener.port if listener.port is not None else base and base + index * brokers
             return first and first + number
-    raise KeyError(wanted)
+    raise KeyError(name)
 
 
-def _listener(text: str, protocols: dict[str, str]) -> Listener:
-    found = FORM.fullmatch(text)
-    if found is None:
-        raise SettingsError(f"listeners: expected NAME or NAME://:PORT, got {text!r}")
-    name, port = found["name"].upper(), found["port"]
+def _listener(entry: str, protocols: dict[str, str]) -> Listener:
+    form = FORM.fullmatch(entry)
+    if form is None:
+        raise SettingsError(f"listeners: expected NAME or NAME://:PORT, got {entry!r}")
+    name, port = form["name"].upper(), form["port"]
     if name not in protocols:
-        known = ", ".join(protocols)
-        raise SettingsError(f"listeners: {name} is none of {known}; listener.security.protocol.map names others")
-    if port is not None and int(port) > LAST_PORT:
-        raise SettingsError(f"listeners: {text}: there is no such port")
-    return Listener(name, protocols[name], None if port is None else int(port), found["host"] or "")
+        raise SettingsError(
+            f"listeners: {name} has no security protocol: add it to listener.security.protocol.map, "
+            f"or use one of {', '.join(protocols)}"
+        )
+    return Listener(
+        name, protocols[name], None if port is None else _checked_port("listeners", int(port)), form["host"] or ""
+    )
 
 
-def _map(text: str) -> dict[str, str]:
-    found = {}
-    for one in filter(None, (one.strip() for one in text.split(","))):
-        name, _, protocol = one.partition(":")
+def _security_protocols(text: str) -> dict[str, str]:
+    """Return the security protocol by listener name of ``listener.security.protocol.map``."""
+    protocols = {}
+    for entry in filter(None, (entry.strip() for entry in text.split(","))):
+        name, _, protocol = entry.partition(":")
         if not name or protocol.upper() not in PROTOCOLS:
-            raise SettingsError(f"listener.security.protocol.map: expected NAME:{'|'.join(PROTOCOLS)}, got {one!r}")
-        found[name.upper()] = protocol.upper()
-    return found
+            raise SettingsError(f"listener.security.protocol.map: expected NAME:{'|'.join(PROTOCOLS)}, got {entry!r}")
+        protocols[name.upper()] = protocol.upper()
+    return protocols

@@ -1,7 +1,7 @@
-"""The pump: which connection is served next, what is held until it is on disk, and when a connection is closed.
+"""The pump: decides which connection is served next, holds responses until data is on disk, and closes connections.
 
-It knows no socket, no clock and no task. A shell derives its connections from ``Connection``, announces those that have
-requests with ``enqueue``, and calls ``turn``; net/sockets.py does so with sockets, lab/simulation/shell.py in virtual
+It uses no socket, no clock and no task. A shell derives its connections from ``Connection``, passes those that have
+requests to ``enqueue``, and calls ``turn``; net/sockets.py does so with sockets, lab/simulation/shell.py in virtual
 time.
 """
 
@@ -22,69 +22,71 @@ from mockbroker.broker.stages import Stage
 
 log = logging.getLogger("mockbroker")
 
-WRITE_AHEAD = 1 << 20  # bytes of answers collected before they are sent
-SLICE = 0.005  # seconds of work after which other tasks have their turn
-IN_A_ROW = 64  # requests of one connection that are served before others have their turn
-ONCE_SLOW, MOST_SLOW = 2, 16  # once is not enough to wait for others: the system may have had another process running
-LARGE = 65_536  # bytes of requests with which a connection waits for those that ask for less
+WRITE_AHEAD = 1 << 20  # bytes of responses collected before they are sent
+SLICE = 0.005  # seconds of work after which other tasks run
+IN_A_ROW = 64  # requests of one connection that are served before other connections are served
+ONCE_SLOW, MOST_SLOW = 2, 16  # one slow slice does not make a connection heavy: another process may have run
+LARGE = 65_536  # bytes of buffered requests from which a connection is heavy, and served after the others
 
 
 class Disk(Protocol):
-    """What must be durable before an answer is sent, as numbers of changes."""
+    """The numbers of the changes that were made and that are durable; a response waits for those made before it."""
 
     @property
     def collected(self) -> int:
-        """The last change that was made."""
+        """Number of the last change."""
         ...
 
     @property
     def synced(self) -> int:
-        """The last change that is durable, with all before it."""
+        """Number of the last change that is durable, as are all before it."""
         ...
 
 
 class Requests(Protocol):
-    """The requests of one connection: the next is given out once the one before is answered."""
+    """The requests of one connection, of which one at a time is pending. ``ticket``: of the pending one."""
 
     ticket: Ticket | None
 
     @property
     def node(self) -> int:
-        """The broker that the client is connected to."""
+        """Id of the broker that the client is connected to."""
         ...
 
     def next_call(self) -> Call[Any] | None:
-        """The next request; None if more bytes are needed or the one before is not answered."""
+        """Return the next request; None if more bytes are needed or a request is pending."""
 
     def skip_answer(self) -> None:
-        """The request last given out gets no answer."""
+        """Drop the pending request, which gets no response."""
 
 
 class Connection(ABC):
     """A client connection as the pump sees it; the shell adds input and output.
 
-    number: of the connection, in the tickets of its requests
-    peer: the client's address, for the log
-    requests: those that have arrived, one given out at a time
-    stages: what its requests pass before they are handled, as authentication
-    after: the change that must be durable before the pending answers are sent
-    held: that change is not durable yet, and nothing is sent
-    draining: the shell is sending what the peer was too slow to read; no request is served meanwhile
-    ended: the peer has closed its half, and may still read answers
-    given_up: it is closed once the answers that are held have been sent
-    closed: it is closed
-    queued: it is among those to be served
-    slow: grows when it takes longer than a slice to be served, and falls when it does not
-    weighed: it held something when that was last counted
-    work: the rest of a request that is handled in slices
+    Attributes:
+        number: Number of the connection, which the tickets of its requests carry.
+        peer: Address of the client, for the log.
+        requests: The requests that have arrived.
+        stages: Stages that a request passes before it is handled, such as authentication.
+        durable: False if responses do not wait for the disk.
+        after: Number of the change that must be durable before the unsent responses are sent.
+        held: True while that change is not durable; nothing is sent.
+        draining: True while the shell sends responses to a slow reader; no request is served.
+        ended: True if the client has shut down its sending side; it may still read responses.
+        closing: True if the connection is closed once the held responses have been sent.
+        closed: True if the connection is closed.
+        queued: True while the connection is queued to be served.
+        slow: Grows with each turn that takes longer than a slice, and falls with each that does not.
+        weighed: True if the connection buffered bytes when they were last counted.
+        work: The rest of a request that is handled in slices.
     """
 
     __slots__ = (
         "after",
         "closed",
+        "closing",
         "draining",
         "ended",
-        "given_up",
         "held",
         "number",
         "peer",
@@ -96,7 +98,7 @@ class Connection(ABC):
         "work",
     )
 
-    durable = True  # its answers wait for the disk
+    durable = True
 
     def __init__(self, number: int, requests: Requests, peer: str, stages: tuple[Stage, ...] = ()) -> None:
         self.number = number
@@ -107,7 +109,7 @@ class Connection(ABC):
         self.held = False
         self.draining = False
         self.ended = False
-        self.given_up = False
+        self.closing = False
         self.closed = False
         self.queued = False
         self.slow = 0
@@ -117,52 +119,61 @@ class Connection(ABC):
     @property
     @abstractmethod
     def buffered(self) -> int:
-        """Bytes received and not yet served."""
+        """Number of bytes received and not yet served."""
 
     @property
     @abstractmethod
     def unsent(self) -> int:
-        """Bytes of answers that are not sent."""
+        """Number of bytes of unsent responses."""
 
     @abstractmethod
     def answer(self, reply: Reply) -> int:
-        """Add an answer to those to be sent; their bytes. Raises: kwire.WireError; ResponseTooLargeError."""
+        """Encode a response to the pending request and add it to the unsent ones; return how many bytes these have.
+
+        Raises:
+            kwire.WireError: The response cannot be encoded.
+            ResponseTooLargeError: The response exceeds the limit for all responses.
+        """
 
     @abstractmethod
     def send(self) -> bool:
-        """Send what the peer takes now; False if the connection is broken. Sets ``draining`` if some is left."""
+        """Send as much as the peer accepts now, and set ``draining`` if bytes remain; False if the connection broke."""
 
     @abstractmethod
     def hang_up(self, reason: str) -> None:
-        """Close; what is not sent is dropped."""
+        """Close the transport and drop unsent bytes."""
 
     def regulate(self) -> None:  # noqa: B027 - a shell may have nothing to do
-        """Read on, or stop reading: it was served."""
+        """Resume or stop reading, after the connection was served."""
 
     def stop_reading(self) -> None:  # noqa: B027 - a shell may have nothing to do
-        """Read nothing more."""
+        """Stop reading."""
 
     def answered_later(self) -> None:  # noqa: B027 - a shell may have nothing to do
-        """A request that was pending has its answer."""
+        """Called when a pending request of this connection is answered while another connection is served."""
 
     @property
-    def stuffed(self) -> bool:
-        """True if no more answers shall be made that would only be held."""
+    def send_buffer_full(self) -> bool:
+        """True if so many responses are held that no further request is served."""
         return self.held and self.unsent > WRITE_AHEAD
 
 
 class Pump:
-    """The connections of one cluster between their input and the router.
+    """The scheduler between the connections of one cluster and its router.
 
-    No connection keeps the others waiting: a turn ends after a slice of work, and of the connections that ask for much
-    only one has a share in it.
+    A turn ends after a slice of work, and serves at most one heavy connection: one that was slow, has an unfinished
+    request or has buffered many bytes.
 
-    router: handles the requests
-    connections: those that are open, by number
-    disk: what answers wait for; None if the cluster is in memory only
-    stopwatch: seconds, from any moment on, by which work is measured
-    in_a_row: requests of one connection that are served before others have their turn
-    requests, responses: what all connections may hold together
+    Args:
+        router: Handles the requests.
+        stopwatch: Returns seconds from an arbitrary start, to measure work.
+        disk: The disk that responses wait for; None if the cluster is in memory only.
+        in_a_row: Requests of one connection that are served before other connections are served.
+
+    Attributes:
+        connections: The open connections by number.
+        requests: Budget of the bytes of unfinished requests of all connections.
+        responses: Budget of the bytes of unread responses of all connections.
     """
 
     def __init__(
@@ -174,31 +185,31 @@ class Pump:
         self._stopwatch = stopwatch
         self._in_a_row = in_a_row
         self._ready: deque[Connection] = deque()
-        self._heavy: deque[Connection] = deque()  # those that ask for much
-        self._heavy_waits = False  # the last turn had no time for them
+        self._heavy: deque[Connection] = deque()
+        self._heavy_waits = False  # the last turn served no heavy connection
         self._held: list[Connection] = []
         self.set_budgets()
 
     def set_budgets(self) -> None:
-        """Take the limits from the broker, which may be new; no connection is open."""
+        """Set the budgets from the broker's settings. No connection is open."""
         settings = self.router.broker.settings
         requests, responses = settings.queued_max_request_bytes, settings.mockbroker_queued_max_response_bytes
         self.requests = Budget("bytes of unfinished requests", "queued.max.request.bytes", requests)
         self.responses = Budget("bytes of unread responses", "mockbroker.queued.max.response.bytes", responses)
 
     def restart(self) -> None:
-        """Forget the rest of all requests: the broker is another one. Every connection is closed."""
+        """Drop all unfinished requests, because the broker was replaced. Every connection is closed."""
         self._ready.clear()
         self._heavy.clear()
         self._held.clear()
         self.set_budgets()
 
     def open(self, connection: Connection) -> None:
-        """Serve this connection too."""
+        """Add a connection."""
         self.connections[connection.number] = connection
 
     def enqueue(self, connection: Connection) -> None:
-        """Serve it with the next turns: it has received something, or may be served again."""
+        """Queue a connection that has received bytes or may be served again."""
         if not connection.queued:
             connection.queued = True
             heavy = connection.slow > ONCE_SLOW or connection.work is not None or connection.buffered > LARGE
@@ -206,13 +217,13 @@ class Pump:
 
     @property
     def queued(self) -> int:
-        """How many connections are to be served."""
+        """Number of queued connections."""
         return len(self._ready) + len(self._heavy)
 
     def turn(self, now: float) -> bool:
-        """Serve connections that are ready, for about a slice; True if some remain. ``now``: the broker's time.
+        """Serve queued connections for about a slice; return True if some remain. ``now``: the broker time.
 
-        Those that ask for much wait for the others, but have a share in every second turn.
+        Heavy connections are served after the others, and one of them at least in every second turn.
         """
         ready, heavy, stopwatch = self._ready, self._heavy, self._stopwatch
         began = stopwatch()
@@ -235,18 +246,23 @@ class Pump:
         self._serve(connection, now, self._stopwatch())
 
     def _serve(self, connection: Connection, now: float, began: float) -> float:
-        """Handle complete requests of a connection and send the answers; the rest is left to its next turn.
+        """Handle complete requests of a connection and send the responses; further requests wait for its next turn.
 
-        A request that cannot be read, or that a handler fails on, closes this connection only. ``began``: this moment
-        of the stopwatch; it returns the one at its end.
+        A request that cannot be read, or whose handler fails, closes this connection only.
+
+        Args:
+            connection: The connection.
+            now: The broker time.
+            began: The present reading of the stopwatch.
+
+        Returns:
+            The reading of the stopwatch at the end.
         """
         if connection.work is not None:
             more = self.resume(connection, now)
         else:
             more = self._serve_requests(connection, now, began + SLICE)
-        worked = (
-            self._stopwatch() - began
-        )  # without sending, which wakes the peer, and the system may let that run first
+        worked = self._stopwatch() - began  # without sending, which wakes the peer: the system may run it first
         self.flush(connection)
         self.weigh(connection)
         ended = self._stopwatch()
@@ -263,12 +279,12 @@ class Pump:
         return ended
 
     def _serve_requests(self, connection: Connection, now: float, until: float) -> bool:
-        """Handle complete requests until a share is used up; True if there may be more of them."""
+        """Handle complete requests until ``until`` or ``in_a_row`` is reached; True if there may be more of them."""
         requests, stopwatch = connection.requests, self._stopwatch
         for _ in range(self._in_a_row):
-            if connection.closed or connection.draining or connection.given_up:
+            if connection.closed or connection.draining or connection.closing:
                 return False
-            if connection.held and connection.stuffed:
+            if connection.held and connection.send_buffer_full:
                 return False
             try:
                 call = requests.next_call()
@@ -286,7 +302,7 @@ class Pump:
         return connection.requests.ticket is None
 
     def resume(self, connection: Connection, now: float) -> bool:
-        """Handle the next slice of a request, also if its connection is closed; True if there may be more to serve."""
+        """Handle the next slice of a request, even if its connection is closed; True if there may be more to serve."""
         work, connection.work = connection.work, None
         assert work is not None
         try:
@@ -300,7 +316,7 @@ class Pump:
         return True
 
     def handle(self, connection: Connection, call: Call[Any], now: float) -> None:
-        """Have a request answered, and deliver all answers that it brings."""
+        """Pass a request to the router and deliver the resulting responses."""
         try:
             outcomes = self.router.step(call, now, connection.stages)
         except Exception as error:
@@ -309,7 +325,7 @@ class Pump:
         self.deliver(outcomes, connection)
 
     def deliver(self, outcomes: Iterable[Outcome], served: Connection | None = None) -> None:
-        """Give each answer to its connection, and keep the work that remains for its next turn.
+        """Add each response to its connection, and keep unfinished work for a later turn.
 
         ``served``: the connection that is being served.
         """
@@ -334,13 +350,13 @@ class Pump:
                 self._refuse(connection, outcome.reason)
 
     def _keep_work(self, work: Unfinished, connection: Connection | None) -> None:
-        """Its next turn goes on with it, also if it has been closed: no request is carried out by half."""
+        """Continue with the request in the connection's next turn, even if it is closed: no request is half done."""
         if connection is not None:
             connection.work = work
             self.enqueue(connection)
 
     def unclaimed(self, outcome: Outcome) -> None:
-        """An answer for which no connection waits: its connection has been closed."""
+        """Called with a response whose connection has been closed."""
 
     def _answer(self, connection: Connection, reply: Reply) -> None:
         try:
@@ -349,7 +365,7 @@ class Pump:
             self._refuse(connection, str(error))
             return
         except Exception as error:
-            self.fail(connection, "its answer could not be written", error)
+            self.fail(connection, "its response could not be encoded", error)
             return
         if self.disk is not None:
             connection.after = self.disk.collected
@@ -360,7 +376,7 @@ class Pump:
     # --- sending and holding ---
 
     def flush(self, connection: Connection) -> None:
-        """Send the answers of a connection, unless they have to wait."""
+        """Send the responses of a connection, unless they are held or the peer is slow."""
         if connection.closed or connection.draining or connection.held or not connection.unsent:
             return
         if self.disk is not None and self.hold(connection):
@@ -369,7 +385,7 @@ class Pump:
             self.close(connection)
 
     def hold(self, connection: Connection) -> bool:
-        """True if nothing may be sent, as a change before it is not durable yet; ``release`` sends it."""
+        """Hold the unsent responses if an earlier change is not durable, until ``release``; return whether it does."""
         if self.disk is None or not connection.durable or connection.after <= self.disk.synced:
             return False
         if not connection.held:
@@ -378,53 +394,53 @@ class Pump:
         return True
 
     def release(self) -> None:
-        """Send the answers that waited for the disk, as far as it is synced now; the next turn serves on."""
+        """Send the held responses whose changes are durable now, and queue their connections."""
         held, self._held = self._held, []
         for connection in held:
             connection.held = False
-            self.flush(connection)  # before it is served: the answers to its next requests wait for the next sync
+            self.flush(connection)  # before it is served: responses to its next requests wait for the next sync
             self.enqueue(connection)
-            if connection.given_up:
-                self.give_up(connection, "")
+            if connection.closing:
+                self.close_after_flush(connection, "")
 
     @property
     def unsynced(self) -> bool:
-        """True if the disk has something to write."""
+        """True if there are changes that are not durable."""
         return self.disk is not None and self.disk.collected > self.disk.synced
 
     # --- closing ---
 
     def fail(self, connection: Connection, what: str, error: Exception) -> None:
-        """The broker failed on what this connection asked for."""
+        """Log an exception of the broker and close the connection whose request caused it."""
         log.exception("%s: closed, %s", connection.peer, what)
-        self.give_up(connection, f"{what}: {error!r}")
+        self.close_after_flush(connection, f"{what}: {error!r}")
 
     def _refuse(self, connection: Connection, reason: str) -> None:
         log.warning("%s: closed, %s", connection.peer, reason)
-        self.give_up(connection, reason)
+        self.close_after_flush(connection, reason)
 
-    def give_up(self, connection: Connection, reason: str) -> None:
-        """Close; what was answered before is still sent, as far as the peer takes it then."""
+    def close_after_flush(self, connection: Connection, reason: str) -> None:
+        """Send the earlier responses, as far as the peer accepts them, then close; held ones are sent first."""
         self.flush(connection)
         if connection.held:
-            connection.given_up = True
+            connection.closing = True
             connection.stop_reading()
         else:
             self.close(connection, reason)
 
     def close_if_over(self, connection: Connection) -> None:
-        """Close it if the peer has closed its half and has been answered, but for a request that is pending."""
+        """Close a connection whose peer has shut down its sending side, once all finished responses are sent."""
         if connection.ended and not (connection.draining or connection.held or connection.queued):
             self.close(connection)
 
     def stop(self, node: int) -> None:
-        """A broker has ended: what remains of the requests to it is not carried out. Its connections are closed."""
+        """Drop the unfinished requests to a broker that has stopped. Its connections are closed by the caller."""
         for connection in self._heavy:
             if connection.requests.node == node:
                 connection.work = None
 
     def close(self, connection: Connection, reason: str = "") -> None:
-        """Close at once; a request of it that is pending is forgotten."""
+        """Close a connection at once and drop its pending request."""
         if connection.closed:
             return
         connection.closed = True
@@ -436,10 +452,10 @@ class Pump:
             self.router.forget(connection.requests.ticket)
         connection.hang_up(reason)
 
-    # --- what all connections may hold ---
+    # --- budgets of all connections ---
 
     def weigh(self, connection: Connection) -> None:
-        """Count what a connection holds; where that is too much for all, those that hold the most are closed."""
+        """Count the bytes that a connection buffers, and close the largest connections while a budget is exceeded."""
         if connection.closed:
             return
         buffered, unsent = connection.buffered, connection.unsent

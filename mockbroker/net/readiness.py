@@ -1,7 +1,7 @@
-"""Which sockets have something to read. Two ways behind one form; ``best`` says which one this platform gets.
+"""Readiness of sockets: by epoll, or with one task per socket. ``best_watch`` picks epoll where it is available.
 
-One wait of a task in trio costs as much as answering three requests. Where sockets can be registered once for all waits
-(epoll), a single task waits for all of them, and then goes through those that are ready without waiting again.
+One wait of a trio task costs as much as three requests. With epoll, sockets are registered once, a single task waits
+for all of them, and handles those that are readable without waiting again.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from trio.lowlevel import wait_readable
 
 T = TypeVar("T")
 A = TypeVar("A", contravariant=True)
-Ready = Callable[[Sequence[T]], bool]  # is called with those that are readable; True: other tasks shall have a turn
-AT_ONCE = 64  # sockets of one look; those that wait longest come first, so that none starves
-LOOKS = 4  # at most, before other tasks get their turn: listeners, timer, tests
+Ready = Callable[[Sequence[T]], bool]  # called with the items of readable sockets; returns True to let other tasks run
+MAX_EVENTS = 64  # sockets of one poll; epoll rotates, so that none starves
+MAX_POLLS = 4  # before other tasks run: listeners, timer, tests
 
 
 class Watch(Protocol[A]):
-    """Tells of sockets that are readable, as long as they are: each goes with an item of the owner's.
+    """Reports readable sockets, as long as they are readable, to a callback that gets the item of each socket.
 
-    A socket is added while ``run`` does, once, and removed before it is closed.
+    A socket is added once, while ``run`` runs, and removed before it is closed.
     """
 
     async def run(self) -> None:
-        """Call the owner whenever something is readable, until cancelled."""
+        """Report readable sockets until cancelled."""
 
     async def catch_up(self) -> None:
-        """Call the owner for everything that is readable by now."""
+        """Report all sockets that are readable now."""
 
     def add(self, sock: socket.socket, item: A) -> None: ...
 
     def remove(self, sock: socket.socket) -> None:
-        """Do not tell of it any more; one that is not watched may be removed, but for a closed one."""
+        """Stop watching a socket. It must be open; it need not be watched."""
 
     def close(self) -> None: ...
 
 
-class OneTask(Generic[T]):
-    """All sockets in one epoll, level-triggered; ``run`` waits for that."""
+class EpollWatch(Generic[T]):
+    """One task that waits for all sockets, with a level-triggered epoll."""
 
     def __init__(self, ready: Ready[T]) -> None:
         self._ready = ready
@@ -52,17 +52,17 @@ class OneTask(Generic[T]):
     async def run(self) -> None:
         while True:
             await wait_readable(self._epoll.fileno())
-            for _ in range(LOOKS):
-                if not self._look(AT_ONCE):
+            for _ in range(MAX_POLLS):
+                if not self._poll(MAX_EVENTS):
                     break
 
     async def catch_up(self) -> None:
-        self._look(max(len(self._items), 1))
+        self._poll(max(len(self._items), 1))
 
-    def _look(self, most: int) -> bool:
-        """True if there may be more to read before other tasks have their turn."""
-        found = self._epoll.poll(0, most)
-        return bool(found) and not self._ready([self._items[number] for number, _ in found])
+    def _poll(self, max_events: int) -> bool:
+        """Report readable sockets; return True to poll again before other tasks run."""
+        events = self._epoll.poll(0, max_events)
+        return bool(events) and not self._ready([self._items[number] for number, _ in events])
 
     def add(self, sock: socket.socket, item: T) -> None:
         self._items[sock.fileno()] = item
@@ -76,8 +76,8 @@ class OneTask(Generic[T]):
         self._epoll.close()
 
 
-class TaskEach(Generic[T]):
-    """A task for each socket: for platforms without epoll."""
+class TaskWatch(Generic[T]):
+    """One task per socket, for platforms without epoll."""
 
     def __init__(self, ready: Ready[T]) -> None:
         self._ready = ready
@@ -89,7 +89,7 @@ class TaskEach(Generic[T]):
             await trio.sleep_forever()
 
     async def catch_up(self) -> None:
-        await trio.lowlevel.checkpoint()  # whoever became readable is behind the others that can run
+        await trio.lowlevel.checkpoint()  # the tasks of sockets that became readable run now
 
     def add(self, sock: socket.socket, item: T) -> None:
         assert self._nursery is not None
@@ -110,6 +110,6 @@ class TaskEach(Generic[T]):
                 self._ready([item])
 
 
-def best(ready: Ready[T]) -> Watch[T]:
-    """The faster of those that there are."""
-    return OneTask(ready) if hasattr(select, "epoll") else TaskEach(ready)
+def best_watch(ready: Ready[T]) -> Watch[T]:
+    """Return the faster kind of watch that the platform has."""
+    return EpollWatch(ready) if hasattr(select, "epoll") else TaskWatch(ready)

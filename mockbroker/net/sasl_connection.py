@@ -1,4 +1,4 @@
-"""A connection of a SASL listener: as any other, but that some frames are tokens without a header."""
+"""The protocol side of a connection to a SASL listener, where a frame may be a SASL token without a header."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ from mockbroker.net.connection import ClientRequests
 
 
 class SaslRequests(ClientRequests):
-    """The requests of a client that has to authenticate first."""
+    """The requests of a client that has to authenticate first.
+
+    Args:
+        connection: Number of the connection.
+        client: The client, with the broker and the listener that it is connected to.
+        router: Its broker's settings and served APIs are used.
+        authentication: The state of the client's authentication.
+    """
 
     def __init__(self, connection: int, client: Client, router: Router, authentication: Authentication) -> None:
         super().__init__(connection, client.node, client.host, router, client.listener)
@@ -26,12 +33,14 @@ class SaslRequests(ClientRequests):
         if self.ticket is not None or (frame := self.frames.next_frame()) is None:
             return None
         self.taken += 1
-        self.ticket = Ticket(self.connection, 0, ApiKey.SASL_AUTHENTICATE, 0)  # what a bare token means
+        self.ticket = Ticket(self.connection, 0, ApiKey.SASL_AUTHENTICATE, 0)  # a bare token is handled as one
         return Call(self.ticket, self._client, Token(frame), frame)
 
     def answer(self, reply: Reply) -> bytes:
-        settings, known = self._router.broker.settings, self.authentication.progress is Progress.OPEN
-        self.frames.limit = settings.socket_request_max_bytes if known else settings.sasl_server_max_receive_size
+        settings, authenticated = self._router.broker.settings, self.authentication.progress is Progress.OPEN
+        self.frames.limit = (
+            settings.socket_request_max_bytes if authenticated else settings.sasl_server_max_receive_size
+        )
         if isinstance(reply.response, Token):
             self.skip_answer()
             return pack(reply.response.data)

@@ -1,7 +1,7 @@
-"""The trio shell of a cluster: wires listeners, connections, timer and data directory to the pump.
+"""The trio shell of a cluster: connects listeners, connections, the timer and the data directory to the pump.
 
-With a data directory no answer leaves before everything is on disk that was appended before it: answers are held
-while one flush runs in a thread, and what comes meanwhile goes into the next.
+With a data directory, a response is sent only after all earlier changes are on disk: responses are held while a write
+runs in a thread, and changes made meanwhile belong to the next write.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mockbroker.net.clock import BrokerTime
 from mockbroker.net.connection import ClientRequests
 from mockbroker.net.in_process import HOST, BrokerEnd, InProcessConnection
 from mockbroker.net.pump import Connection, Pump
-from mockbroker.net.readiness import Ready, Watch, best
+from mockbroker.net.readiness import Ready, Watch, best_watch
 from mockbroker.net.sockets import SocketConnection, Sockets
 from mockbroker.net.timekeeper import Timekeeper
 
@@ -35,18 +35,19 @@ if TYPE_CHECKING:
 class Server:
     """Serves the brokers of one cluster.
 
-    router: handles the requests
-    clock: the time that the router is given
-    bound: the listeners of the brokers
-    watch: makes what reports which connections are readable
-    data_dir: where the cluster is kept; None if nowhere
+    Args:
+        router: Handles the requests.
+        bound: The listening sockets of all brokers.
+        watch: Makes the watch that reports readable connections.
+        data_dir: Directory of a persistent cluster; None if the cluster is in memory only.
+        clock: The broker's clock; None for a running one.
     """
 
     def __init__(
         self,
         router: Router,
         bound: Sequence[BoundListener],
-        watch: Callable[[Ready[SocketConnection]], Watch[SocketConnection]] = best,
+        watch: Callable[[Ready[SocketConnection]], Watch[SocketConnection]] = best_watch,
         data_dir: DataDir | None = None,
         clock: BrokerTime | None = None,
     ) -> None:
@@ -54,28 +55,28 @@ class Server:
         self.clock = clock or BrokerTime()
         self.pump = Pump(router, time.perf_counter, data_dir)
         self._numbers = count(1)
-        self._unserved = trio.Event()  # a turn has ended before all were served
+        self._unserved = trio.Event()  # set when a turn ends while connections are queued
         self._sockets = Sockets(self.pump, self._new_number, watch, self._turn)
         self._listeners = Listeners(bound, self._sockets.open)
         self._timekeeper = Timekeeper(self.pump, self.clock, self._catch_up, self._turn, time.perf_counter)
         self._durability: Durability | None = None
         if data_dir is not None:
-            from mockbroker.net.durability import Durability  # most clusters keep nothing on disk
+            from mockbroker.net.durability import Durability  # late: most clusters are in memory only
 
             self._durability = Durability(self.pump, data_dir, self._turn)
 
     @property
     def connections(self) -> Mapping[int, SocketConnection]:
-        """The connections on sockets, by number."""
+        """The socket connections by number."""
         return self._sockets.connections
 
     @property
     def failure(self) -> DataDirError | None:
-        """Why the data directory could not be written, which ends the server."""
+        """The error of a failed write to the data directory, which ends the server; None if there was none."""
         return None if self._durability is None else self._durability.failure
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled, or the data directory fails; then every socket is closed."""
+        """Serve until cancelled or until a write to the data directory fails, then close every socket."""
         try:
             async with trio.open_nursery() as nursery:
                 self._sockets.start(nursery)
@@ -91,9 +92,9 @@ class Server:
             self._sockets.close()
 
     def restart(self, broker: Broker, bound: Sequence[BoundListener] | None = None) -> None:
-        """Go on with another broker, and everything else empty. Every connection is closed, pending requests with it.
+        """Replace the broker, as for a cluster that was just started. Every connection is closed.
 
-        ``bound``: listen there instead; clients of the old listeners are refused.
+        ``bound``: listening sockets that replace the present ones.
         """
         self._hang_up()
         self.router.restart(broker, self.clock.read())
@@ -104,7 +105,7 @@ class Server:
         self._sockets.check_idle()
 
     def stop_broker(self, node: int, *, abruptly: bool) -> None:
-        """Close the listeners and connections of a broker; ``abruptly``: clients see a reset."""
+        """Close the listeners and connections of a broker. ``abruptly``: reset the connections."""
         self._listeners.stop(node)
         self.pump.stop(node)
         self._sockets.stop(node, abruptly=abruptly)
@@ -114,15 +115,19 @@ class Server:
 
     @property
     def stopped_nodes(self) -> list[int]:
-        """Ids of the brokers that are stopped."""
+        """Ids of the stopped brokers."""
         return self._listeners.stopped_nodes
 
     def restart_broker(self, node: int) -> None:
-        """Listen again where a stopped broker did. Raises: OSError if another process does so by now."""
+        """Listen again at the addresses of a stopped broker.
+
+        Raises:
+            OSError: Another process listens at one of them.
+        """
         self._listeners.restart(node)
 
     def perform(self, effects: Effects) -> None:
-        """Carry out the effects of a change from inside, as answers to fetches that wait for records."""
+        """Deliver the effects of a change that no request made, such as responses to fetches that wait for records."""
         self.pump.deliver(self.router.finish(effects, self.clock.read()))
         self._turn()
 
@@ -132,28 +137,28 @@ class Server:
         return InProcessConnection(self.pump, requests, client_id, self._serve)
 
     def stop_clock(self) -> None:
-        """Stop the time. Groups that waited for the last JoinGroups to come do so no more."""
+        """Stop the broker's clock, and end the settle time of groups."""
         self._timekeeper.stop_clock()
 
     def resume_clock(self) -> None:
-        """Let the time run on from where it stopped."""
+        """Let the broker's clock run from the time at which it stopped."""
         self._timekeeper.resume_clock()
 
     async def advance(self, seconds: float) -> list[Event]:
-        """Serve what clients have sent up to now, and let time pass; the events of that."""
+        """Serve all requests that have arrived, then advance the broker's clock; return the journal events of both."""
         return await self._timekeeper.advance(seconds)
 
     def _serve(self, connection: Connection) -> None:
         self.pump.serve(connection, self.clock.read())
         self._turn()
 
-    def _turn(self, outside: float | None = None) -> bool:
-        """Serve what is ready for a while, and see to what that changed: deadlines, and what is to be written.
+    def _turn(self, client_time: float | None = None) -> bool:
+        """Serve connections for a slice, then reschedule the timer and start a write if there are changes.
 
-        ``outside``: trio's time, if it was read already. True if not all were served; then ``_serve_rest`` goes on,
-        after other tasks had their turn.
+        ``client_time``: trio's time, if the caller has read it. Returns True if connections remain, which
+        ``_serve_rest`` serves after other tasks have run.
         """
-        remain = self.pump.turn(outside if outside is not None and self.clock.real else self.clock.read())
+        remain = self.pump.turn(client_time if client_time is not None and self.clock.real else self.clock.read())
         self._timekeeper.reschedule()
         if self._durability is not None:
             self._durability.wake()
@@ -169,9 +174,9 @@ class Server:
             await trio.lowlevel.checkpoint()
 
     async def _catch_up(self, *, until_idle: bool) -> None:
-        """Read what clients have sent by now, and serve it. ``until_idle``: also what is left after a turn of each."""
+        """Read and serve requests that have arrived. ``until_idle``: until none is left, else a turn per connection."""
         await self._sockets.watch.catch_up()
-        turns = self.pump.queued  # each of which serves one connection or more
+        turns = self.pump.queued  # a turn serves at least one connection
         while self.pump.queued and (turns > 0 or until_idle):
             self._turn()
             turns -= 1

@@ -1,8 +1,8 @@
-"""Connections on sockets: reads what is readable, drains what peers are slow to read, closes those that are idle.
+"""Socket connections: reading, sending to slow readers, and closing idle connections.
 
-A connection that is readable is read once, its complete requests are served, and the answers are sent once. There is
-no task and no time limit per request. What cannot be sent at once is drained by a task, and until then the connection
-is not read.
+A readable connection is read once, its complete requests are served, and the responses are sent in one call. There is
+no task and no time limit per request. Bytes that cannot be sent at once are sent by a task, and until then the
+connection is not read.
 """
 
 from __future__ import annotations
@@ -30,26 +30,28 @@ from mockbroker.net.tls import TlsError, TlsSocket
 
 log = logging.getLogger("mockbroker")
 
-READ_SIZE = 65_536  # bytes asked for at once
-READ_AHEAD = 65_536  # bytes kept for a connection whose request is pending; then it is not read
-SEND_TIMEOUT = 30.0  # seconds without progress after which a peer that does not read is given up
-FRAME_TIMEOUT = 30.0  # seconds a request may take to come in whole, however slowly
-LOOK_AROUND = 5.0  # seconds between two checks for connections that are idle or too slow
-RESET = struct.pack("ii", 1, 0)  # SO_LINGER: a socket that is closed drops what it has to send
-NONCE_BYTES = 18  # of randomness, in the server's half of a nonce
+READ_SIZE = 65_536  # bytes per recv()
+READ_AHEAD = 65_536  # bytes buffered while a request is pending; with more, the connection is not read
+SEND_TIMEOUT = 30.0  # seconds without progress after which the connection of a slow reader is closed
+FRAME_TIMEOUT = 30.0  # seconds from the first to the last byte of a request
+CHECK_INTERVAL = 5.0  # seconds between two checks for connections that are idle or too slow
+RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, 0 s: close() drops unsent bytes and sends a reset
+NONCE_BYTES = 18  # random bytes in the server's part of a SCRAM nonce
 
 
 class SocketConnection(Connection):
-    """A connection on a socket.
+    """A socket connection.
 
-    frames: what was received and not yet served
-    out: answers to be sent
-    watched: it is read when something comes in
-    active: when something last came in or was answered, in seconds
-    begun: when a request began that has not come in whole, in seconds
+    Attributes:
+        frames: Received bytes that are not yet served.
+        sock: The socket, non-blocking.
+        out: Encoded responses that are not sent.
+        watched: True while the connection is read when it is readable.
+        active: When bytes last arrived or a response was made, in seconds of trio's clock.
+        incomplete_since: When the first bytes of a request arrived that is not complete; None if there is none.
     """
 
-    __slots__ = ("_owner", "_served", "active", "begun", "frames", "out", "sock", "watched")
+    __slots__ = ("_owner", "_served", "active", "frames", "incomplete_since", "out", "sock", "watched")
 
     requests: ClientRequests
 
@@ -62,9 +64,9 @@ class SocketConnection(Connection):
         self.out = bytearray()
         self.watched = False
         self.active = trio.current_time()
-        self.begun: float | None = None
+        self.incomplete_since: float | None = None
         self._owner = owner
-        self._served = 0  # requests given out when it was last served
+        self._served = 0  # how many requests were taken when it was last served
 
     @property
     def buffered(self) -> int:
@@ -94,14 +96,14 @@ class SocketConnection(Connection):
         return True
 
     def hang_up(self, reason: str) -> None:  # noqa: ARG002
-        self.out = bytearray()  # a task that drains it has yet to notice
+        self.out = bytearray()  # ends the task that drains it
         self.stop_reading()
         self._owner.forget(self)
         notify_closing(self.sock)
         self.sock.close()
 
     def reset(self) -> None:
-        """Have the peer see a reset when the connection is closed."""
+        """Prepare the socket so that closing it sends a reset."""
         with suppress(OSError):
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         self.out.clear()
@@ -112,7 +114,7 @@ class SocketConnection(Connection):
             busy = self.draining or self.held or self.queued or self.requests.ticket is not None
             if busy and self._full:
                 self.stop_reading()
-        elif not (self.ended or self.given_up or self._full):
+        elif not (self.ended or self.closing or self._full):
             self.watched = True
             self._owner.watch.add(self.sock, self)
 
@@ -124,27 +126,34 @@ class SocketConnection(Connection):
         self.active = trio.current_time()
 
     def _note_request(self) -> None:
-        """Keep when the request began that is coming in, if there is one, and nothing but its rest is missing."""
+        """Update ``incomplete_since``."""
         requests = self.requests
         if requests.ticket is not None or not self.frames.held:
-            self.begun = None
-        elif self.begun is None or requests.taken != self._served:
-            self.begun = self.active
+            self.incomplete_since = None
+        elif self.incomplete_since is None or requests.taken != self._served:
+            self.incomplete_since = self.active
         self._served = requests.taken
 
     @property
     def _full(self) -> bool:
-        """True while more input would only pile up: its answers are not read, or requests before are not served."""
-        if self.draining or self.stuffed:
+        """True while input would only be buffered: responses are not read, or earlier requests are not served."""
+        if self.draining or self.send_buffer_full:
             return True
         return (self.requests.ticket is not None or self.queued) and self.frames.held > READ_AHEAD
 
 
 class Sockets:
-    """All connections on sockets.
+    """All socket connections of a cluster.
 
-    connections: those that are open, by number
-    turn: serves what is ready, at this time of trio
+    Args:
+        pump: Serves the connections.
+        numbers: Returns the number of a new connection.
+        watch: Makes the watch that reports readable connections.
+        turn: Serves queued connections; takes trio's time, returns True if some remain.
+
+    Attributes:
+        connections: The open connections by number.
+        watch: The watch; set by ``start``.
     """
 
     def __init__(
@@ -161,7 +170,7 @@ class Sockets:
         self._make_watch = watch
         self._turn = turn
         self._nursery: trio.Nursery | None = None
-        self._pause = trio.CancelScope()  # between two checks for idle connections
+        self._pause = trio.CancelScope()  # the pause between two checks for idle connections
 
     def start(self, nursery: trio.Nursery) -> None:
         """Read and close connections, in tasks of the nursery."""
@@ -171,7 +180,7 @@ class Sockets:
         nursery.start_soon(self._close_idle)
 
     def open(self, listener: BoundListener, sock: socket.socket, address: Sequence[object]) -> None:
-        """Serve a connection that a listener has accepted."""
+        """Add a connection that a listener has accepted."""
         sock.setblocking(False)
         with suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -197,7 +206,7 @@ class Sockets:
         self.watch.add(sock, connection)
 
     def stop(self, node: int, *, abruptly: bool) -> None:
-        """Close the connections to a broker; ``abruptly``: their peers see a reset."""
+        """Close the connections to a broker. ``abruptly``: reset them, without sending finished responses."""
         for connection in list(self.connections.values()):
             if connection.requests.node == node:
                 if abruptly:
@@ -207,29 +216,29 @@ class Sockets:
                 self._pump.close(connection)
 
     def check_idle(self) -> None:
-        """Compute again when a connection may be idle: the limit may have changed."""
+        """Apply a changed limit for idle connections."""
         self._pause.cancel()
 
     def close(self) -> None:
-        """Read nothing any more."""
+        """Stop reading from all connections."""
         self.watch.close()
 
     def forget(self, connection: SocketConnection) -> None:
-        """A connection is closed."""
+        """Remove a connection that is closed."""
         self.connections.pop(connection.number, None)
 
     def drain(self, connection: SocketConnection) -> None:
-        """Send the rest of the answers as the peer reads them."""
+        """Start a task that sends the unsent responses as the peer reads them."""
         if self._nursery is not None:
             connection.draining = True
             self._nursery.start_soon(self._drain, connection)
 
     def _read(self, connections: Sequence[SocketConnection]) -> bool:
-        """Read these once, as they are readable, and serve for a turn; True if not all were served."""
+        """Read each of these readable connections once and serve for a turn; return True if connections remain."""
         now = trio.current_time()
         for connection in connections:
             if not connection.watched:
-                continue  # it was closed or has to wait, because of a request before
+                continue  # closed or paused while an earlier connection was handled
             try:
                 data = connection.sock.recv(READ_SIZE)
             except BlockingIOError:
@@ -252,49 +261,50 @@ class Sockets:
             complete = frames.complete
             if complete:
                 self._pump.enqueue(connection)
-            if not complete or frames.held > READ_AHEAD:  # else it is done when it is served
+            if not complete or frames.held > READ_AHEAD:  # else both are done when the connection is served
                 self._pump.weigh(connection)
                 if not connection.closed:
                     connection.regulate()
         return self._turn(now)
 
     async def _drain(self, connection: SocketConnection) -> None:
-        """Send what the peer was too slow to read; give it up if it reads nothing for a while."""
+        """Send the unsent responses to a slow reader; close the connection after SEND_TIMEOUT without progress."""
         try:
             while connection.out and not connection.closed:
                 with trio.fail_after(SEND_TIMEOUT):
                     await wait_writable(connection.sock)
-                if self._pump.hold(connection):  # another answer has joined
+                if self._pump.hold(connection):  # a response was added that must wait for the disk
                     break
-                with suppress(BlockingIOError):  # writable, and then not
+                with suppress(BlockingIOError):  # no longer writable
                     sent = connection.sock.send(connection.out)
                     del connection.out[:sent]
                     self._pump.weigh(connection)
         except (OSError, trio.ClosedResourceError):
             self._pump.close(connection)
         except trio.TooSlowError:
-            log.warning("%s: closed, it did not read its answers for %g s", connection.peer, SEND_TIMEOUT)
+            log.warning("%s: closed, the client read no responses for %g s", connection.peer, SEND_TIMEOUT)
             self._pump.close(connection)
         connection.draining = False
         connection.active = trio.current_time()
-        if connection.begun is not None:  # the rest was not read meanwhile
-            connection.begun = connection.active
+        if connection.incomplete_since is not None:  # its rest could not be read until now
+            connection.incomplete_since = connection.active
         self._pump.enqueue(connection)
         self._turn(connection.active)
 
     async def _close_idle(self) -> None:
-        """Close connections that send nothing for long, or never finish the request that they began."""
+        """Close idle connections, and those that are too slow to send a request or to finish a TLS handshake."""
         while True:
             idle_ms = self._pump.router.broker.settings.connections_max_idle_ms
             idle_limit = inf if idle_ms < 0 else idle_ms / 1000
-            pause = min(LOOK_AROUND, idle_limit) if self.connections else inf
+            pause = min(CHECK_INTERVAL, idle_limit) if self.connections else inf
             with trio.move_on_after(pause) as self._pause:
                 await trio.sleep_forever()
             now = trio.current_time()
             for connection in list(self.connections.values()):
-                late = connection.begun is not None and now - connection.begun > FRAME_TIMEOUT
-                if late and connection.watched and not connection.queued:  # else it is the broker that is late
-                    log.warning("%s: closed, a request took more than %g s to come in", connection.peer, FRAME_TIMEOUT)
+                since = connection.incomplete_since
+                late = since is not None and now - since > FRAME_TIMEOUT
+                if late and connection.watched and not connection.queued:  # else the broker has not read it
+                    log.warning("%s: closed, a request took more than %g s to arrive", connection.peer, FRAME_TIMEOUT)
                     self._pump.close(connection)
                 elif now - connection.active > FRAME_TIMEOUT and _in_handshake(connection.sock):
                     log.warning("%s: closed, its TLS handshake took more than %g s", connection.peer, FRAME_TIMEOUT)

@@ -1,4 +1,4 @@
-"""The broker's deadlines in trio's time: one timer task, and a clock that tests stop, step and resume."""
+"""The timer of a cluster: one task that runs due deadlines, and a clock that tests stop, advance and resume."""
 
 from __future__ import annotations
 
@@ -15,25 +15,27 @@ from mockbroker.net.pump import SLICE, Pump
 
 log = logging.getLogger("mockbroker")
 
-ROUNDING = 1e-6  # seconds by which a sum of steps may miss a deadline that it was meant to reach
-LATE = 0.1  # seconds; when the timer wakes so late, something held up the broker, and clients are waiting to be read
+ROUNDING = 1e-6  # seconds; rounding error of a sum of steps that is meant to reach a deadline
+LATE = 0.1  # seconds; if the timer wakes this late the process was busy, and requests that have arrived are read first
 
 
 class CatchUp(Protocol):
-    """Reads what clients have sent by now, and serves it."""
+    """Reads and serves the requests that have arrived."""
 
     def __call__(self, *, until_idle: bool) -> Awaitable[None]:
-        """``until_idle``: until nothing is left, else each connection that has sent something once."""
+        """``until_idle``: until no request is left, else each connection once."""
         ...
 
 
 class Timekeeper:
-    """Has the router do what is due.
+    """Runs the deadlines of a broker when they are due.
 
-    clock: the time that the router is given
-    catch_up: reads what clients have sent by now, and serves it
-    turn: serves what is ready, as after every change
-    stopwatch: seconds, from any moment on, by which work is measured
+    Args:
+        pump: Delivers the effects of a deadline.
+        clock: The broker's clock.
+        catch_up: Reads and serves the requests that have arrived.
+        turn: Serves queued connections, as after every change.
+        stopwatch: Returns seconds from an arbitrary start, to measure work.
     """
 
     def __init__(
@@ -55,53 +57,54 @@ class Timekeeper:
         self.attach_clock()
 
     def attach_clock(self) -> None:
-        """Give the broker, which may be new, the time of the clock."""
-        self._router.broker.outside = self.clock.outside
+        """Connect the clock to the router's broker, which may be a new one, and wake the timer."""
+        self._router.broker.outside = self.clock.client_time
         self._router.broker.stand(not self.clock.running)
         self._wake.set()
 
     async def run(self) -> None:
-        """The only timer: it wakes when something is due, or when that moves closer."""
+        """Run deadlines when they are due: the only timer of a cluster."""
         while True:
             self._wake_at = self._next_deadline()
             self._wake = trio.Event()
             with trio.move_on_at(self._wake_at):
                 await self._wake.wait()
-            if trio.current_time() - self._wake_at > LATE:  # what was sent meanwhile counts first
+            if trio.current_time() - self._wake_at > LATE:  # a heartbeat that has arrived renews a session first
                 await self._catch_up(until_idle=False)
-            outside = trio.current_time()
+            client_time = trio.current_time()
             slice_ends = self._stopwatch() + SLICE
-            while self._next_deadline() <= outside:
+            while self._next_deadline() <= client_time:
                 due, now = self._router.broker.waits.next(), self.clock.read()
-                self._tick(max(now, due) if self.clock.when(due) <= outside else now, outside)  # times are rounded
+                at = max(now, due) if self.clock.when(due) <= client_time else now  # times are rounded
+                self._tick(at, client_time)
                 if self._stopwatch() > slice_ends:
                     await trio.lowlevel.checkpoint()
                     slice_ends = self._stopwatch() + SLICE
             await trio.lowlevel.checkpoint()
 
     def reschedule(self) -> None:
-        """Wake the timer if a deadline has moved closer."""
+        """Wake the timer if the next deadline is earlier than before."""
         if self._next_deadline() < self._wake_at:
             self._wake.set()
 
     def stop_clock(self) -> None:
-        """Stop the time. Groups that waited for the last JoinGroups to come do so no more."""
+        """Stop the broker's clock, and end the settle time of groups."""
         if self.clock.running:
             self.clock.stop()
             self._pass(self._router.broker.groups.settle)
             self.attach_clock()
 
     def resume_clock(self) -> None:
-        """Let the time run on from where it stopped."""
+        """Let the broker's clock run from the time at which it stopped."""
         self.clock.resume()
         self.attach_clock()
 
     async def advance(self, seconds: float) -> list[Event]:
-        """Serve what clients have sent up to now, and let time pass; the events of that."""
+        """Serve all requests that have arrived, then advance the broker's clock; return the journal events of both."""
         happened: list[Event] = []
         self._router.journal.listeners.append(happened.append)
         try:
-            for _ in range(2):  # connections that were just made are accepted
+            for _ in range(2):  # lets listeners accept new connections
                 await trio.lowlevel.checkpoint()
             await self._catch_up(until_idle=True)
             self._pass(seconds)
@@ -110,7 +113,7 @@ class Timekeeper:
         return happened
 
     def _pass(self, seconds: float) -> None:
-        """Do everything that is due within this time, each at its own; no request is served meanwhile."""
+        """Advance the clock and run each deadline in between at its own time. No request is served meanwhile."""
         broker, clock, ran = self._router.broker, self.clock, self.clock.running
         clock.stop()
         until = clock.read() + seconds
@@ -125,14 +128,14 @@ class Timekeeper:
         self._wake.set()
 
     def _next_deadline(self) -> float:
-        """When something is due, in trio's time."""
+        """Return the next deadline of either clock, in client time."""
         broker = self._router.broker
         return min(self.clock.when(broker.waits.next()), broker.patience.next())
 
-    def _tick(self, now: float, outside: float) -> None:
-        """Do one thing that is due in either time."""
+    def _tick(self, now: float, client_time: float) -> None:
+        """Run one due deadline of either clock."""
         try:
-            self._pump.deliver(self._router.tick(now, outside))
+            self._pump.deliver(self._router.tick(now, client_time))
             self._turn()
         except Exception:
-            log.exception("a deadline failed; the broker goes on")
+            log.exception("a deadline failed; the broker continues")

@@ -1,7 +1,7 @@
-"""TLS for listeners: certificates made or given, and a socket that speaks it and otherwise behaves like any other.
+"""TLS for listeners: generated or configured certificates, and a TLS socket that behaves like a plain one.
 
-A handshake needs no task and no wait of its own: whenever something comes in it goes on, until the first bytes of the
-client are there. What OpenSSL holds of an unfinished one is some 100 KiB at most.
+A handshake needs no task: it continues whenever bytes arrive. OpenSSL buffers at most about 100 KiB of an unfinished
+handshake.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 VERIFY = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 NOT_TLS = {"HTTP_REQUEST", "WRONG_VERSION_NUMBER", "HTTPS_PROXY_REQUEST", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE"}
-ALWAYS = ("localhost", "127.0.0.1", "::1")  # names that a certificate is for, whatever the address
-CLIENT = "client"  # the name in the client certificate
+LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")  # in every generated certificate, beside the advertised hosts
+CLIENT = "client"  # common name of the client certificate
 
 
 class TlsError(OSError):
-    """What a peer sent is no TLS, or it was refused; says why."""
+    """A failed TLS handshake or record; the message is the reason."""
 
 
 class TlsSocket(ssl.SSLSocket):
-    """One that never waits, and raises what a plain socket does: BlockingIOError, and TlsError for what is only here.
+    """A non-blocking TLS socket that raises BlockingIOError like a plain socket, and TlsError for errors of TLS.
 
-    ``established``: the handshake is over.
+    ``established``: True once the handshake is done.
     """
 
     established = False
@@ -42,17 +42,17 @@ class TlsSocket(ssl.SSLSocket):
         try:
             data = super().recv(buflen, flags)
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            self.established = self.version() is not None  # OpenSSL tells none before
+            self.established = self.version() is not None  # OpenSSL returns None during the handshake
             raise BlockingIOError from None
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
             return b""
         except ssl.SSLError as error:
-            raise TlsError(_told(error)) from error
+            raise TlsError(_reason(error)) from error
         self.established = True
         return data
 
     def send(self, data: Any, flags: int = 0) -> int:
-        """OpenSSL takes 16 KiB at once, this as much as the peer does."""
+        """Send as much as the peer accepts, in records of at most 16 KiB; return the number of bytes."""
         sent = 0
         with memoryview(data) as view:
             while sent < len(view):
@@ -68,20 +68,20 @@ class TlsSocket(ssl.SSLSocket):
     def close(self) -> None:
         if self.established:
             with suppress(OSError, ValueError):
-                self.unwrap()  # says good-bye, and does not wait for an answer
+                self.unwrap()  # sends close_notify, and does not wait for the peer's
         super().close()
 
 
-def _told(error: ssl.SSLError) -> str:
+def _reason(error: ssl.SSLError) -> str:
     reason = (error.reason or "").replace("_", " ").lower() or str(error)
     if error.reason == "CERTIFICATE_VERIFY_FAILED":
-        reason = f"its certificate is refused: {getattr(error, 'verify_message', reason)}"
-    hint = "; this does not look like TLS" if error.reason in NOT_TLS else ""
+        reason = f"the client certificate is invalid: {getattr(error, 'verify_message', reason)}"
+    hint = "; the client does not use TLS" if error.reason in NOT_TLS else ""
     return f"TLS: {reason}{hint}"
 
 
 def _pkcs8(key: bytes) -> bytes:
-    """A private key in the only form that Java reads."""
+    """Return a private key in PKCS #8, the only form that Java reads."""
     from cryptography.hazmat.primitives import serialization as form
 
     return form.load_pem_private_key(key, None).private_bytes(
@@ -91,9 +91,11 @@ def _pkcs8(key: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """What clients need, as PEM files: ``ca``: the authority to trust; ``client``: key and certificate for them.
+    """PEM files for clients; None if the settings name a keystore.
 
-    None where certificates were given, which are not ours to hand on.
+    Attributes:
+        ca: Certificate of the authority to trust.
+        client: Key and certificate of a client.
     """
 
     ca: Path | None = None
@@ -101,9 +103,21 @@ class TlsFiles:
 
 
 class Tls:
-    """The certificates of a cluster. ``hosts``: addresses of the brokers. Raises: SettingsError.
+    """The TLS context and certificates of a cluster.
 
-    Those that are made lie in a new folder, with the files for clients, until ``close``.
+    Without ``ssl.keystore.location`` certificates are generated; the files for clients are in a temporary folder until
+    ``close``.
+
+    Args:
+        settings: The settings ``ssl.*`` are read.
+        hosts: Advertised hosts of the brokers, for the generated certificate.
+
+    Attributes:
+        context: The context for server sockets.
+        files: The files for clients.
+
+    Raises:
+        SettingsError: A file cannot be loaded, or the truststore for client certificates is missing.
     """
 
     def __init__(self, settings: Settings, *hosts: str) -> None:
@@ -113,7 +127,7 @@ class Tls:
         self.context.verify_mode = VERIFY[settings.ssl_client_auth]
         self.files = TlsFiles()
         self._folder: Path | None = None
-        authority = None if settings.ssl_keystore_location else self._make(dict.fromkeys((*ALWAYS, *hosts)))
+        authority = None if settings.ssl_keystore_location else self._generate(dict.fromkeys((*LOCAL_NAMES, *hosts)))
         if settings.ssl_keystore_location:
             self._load("ssl.keystore.location", settings.ssl_keystore_location)
         if settings.ssl_truststore_location:
@@ -121,17 +135,20 @@ class Tls:
         elif authority is not None:
             authority.configure_trust(self.context)
         elif settings.ssl_client_auth != "none":
-            raise SettingsError("ssl.client.auth: ssl.truststore.location does not say whom to trust")
+            raise SettingsError(
+                f"ssl.client.auth={settings.ssl_client_auth} needs ssl.truststore.location, a PEM file with the "
+                "certificates to trust"
+            )
 
     def close(self) -> None:
-        """Remove the files."""
+        """Remove the files for clients."""
         folder, self._folder = self._folder, None
         for path in list(folder.iterdir()) if folder else []:
             path.unlink()
         if folder:
             folder.rmdir()
 
-    def _make(self, names: Iterable[str]) -> CA:
+    def _generate(self, names: Iterable[str]) -> CA:
         from trustme import CA
 
         authority = CA(organization_name="mockbroker")

@@ -22,7 +22,7 @@ from mockbroker.broker.journal import Journal
 from mockbroker.broker.router import Router
 from mockbroker.broker.sasl.users import Users
 from mockbroker.net.bound_listeners import BoundListener, listen
-from mockbroker.net.readiness import Ready, Watch, best
+from mockbroker.net.readiness import Ready, Watch, best_watch
 from mockbroker.net.server import Server
 from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.disk import Disk
@@ -110,7 +110,7 @@ async def serving(
     topics: Mapping[str, int] | None = None,
     config: Mapping[str, Any] | None = None,
     handlers: Mapping[int, Handler] = HANDLERS,
-    watch: Callable[[Ready[Any]], Watch[Any]] = best,
+    watch: Callable[[Ready[Any]], Watch[Any]] = best_watch,
     users: Users | None = None,
     tls: ssl.SSLContext | None = None,
     disk: Disk | None = None,

@@ -179,7 +179,7 @@ USAGE = [  # arguments, what stderr must say
     (["--topic", "orders", "--topic", "orders:2"], "--topic orders: duplicate topic"),
     (["--brokers", "0"], "0 is not in the range"),
     (["--port", "65535", "--brokers", "2"], "is too high for 2 brokers"),
-    (["--listener", "TLS"], "Error: --listener: TLS is none of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+    (["--listener", "TLS"], "Error: --listener: TLS has no security protocol: add it"),
     (["--listener", "SSL://10.0.0.1:0"], "every listener binds to --host (127.0.0.1)"),
     (["--tls", "auto", "--listener", "PLAINTEXT"], "--tls: no listener uses TLS"),
     (["--tls", "auto", "--set", "ssl.keystore.location=x"], "ssl.keystore.location, which already names certificates"),
@@ -191,7 +191,7 @@ USAGE = [  # arguments, what stderr must say
     (["--set", "log.roll.hours=0"], "Error: --set: log.roll.hours: 0 is not between 1 and 2147483647"),
     (
         ["--set", "advertised.listeners=X://a:1"],
-        "advertised.listeners: X is none of the listeners, which are PLAINTEXT",
+        "advertised.listeners: unknown listener X; listeners are PLAINTEXT",
     ),
     (["--user", "alice"], "--user: expected NAME:PASSWORD"),
     (["--set", "ssl.keystore.location=/none", "--listener", "SSL"], "ssl.keystore.location: /none: No such file"),

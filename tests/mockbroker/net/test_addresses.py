@@ -71,9 +71,9 @@ REFUSED = [
     ("INSIDE", "expected NAME://HOST:PORT, got 'INSIDE'"),
     ("INSIDE://0.0.0.0:9092", "expected NAME://HOST:PORT"),
     ("INSIDE://:9092", "expected NAME://HOST:PORT"),
-    ("INSIDE://kafka:65536", "no such port"),
-    ("INSIDE://a:1,INSIDE://b:2", "named twice"),
-    ("OTHER://kafka:9092", "OTHER is none of the listeners, which are INSIDE, OUTSIDE"),
+    ("INSIDE://kafka:65536", r"port 65536 is out of range \(0-65535\)"),
+    ("INSIDE://a:1,INSIDE://b:2", "duplicate listener name INSIDE"),
+    ("OTHER://kafka:9092", "unknown listener OTHER; listeners are INSIDE, OUTSIDE"),
 ]
 
 

@@ -32,7 +32,7 @@ async def test_it_is_trios_own_until_somebody_touches_it(mock_clock):
     assert clock.read is trio.current_time
     assert clock.real
     assert clock.running
-    assert (clock.when(7.0), clock.outside(7.0)) == (7.0, 7.0)
+    assert (clock.when(7.0), clock.client_time(7.0)) == (7.0, 7.0)
 
 
 async def test_it_stands_and_runs_on_from_there(mock_clock):
@@ -42,7 +42,7 @@ async def test_it_stands_and_runs_on_from_there(mock_clock):
     mock_clock.jump(5)
     assert (clock.read(), clock.running) == (10.0, False)
     assert [clock.when(at) for at in (9.0, 10.0, 10.1)] == [-inf, -inf, inf]
-    assert clock.outside(10.0) == 15.0
+    assert clock.client_time(10.0) == 15.0
     clock.stop()  # once more is nothing
     clock.resume()
     mock_clock.jump(1)

@@ -28,10 +28,10 @@ def test_taken(listeners, protocols, users, found):
 @pytest.mark.parametrize(
     ("settings", "what"),
     [
-        ({"listeners": "NOPE"}, "listeners: NOPE is none of PLAINTEXT, SSL"),
+        ({"listeners": "NOPE"}, "listeners: NOPE has no security protocol: add it to .* or use one of PLAINTEXT, SSL"),
         ({"listeners": "SSL:9093"}, "expected NAME or NAME://:PORT, got 'SSL:9093'"),
-        ({"listeners": "SSL://:65536"}, "there is no such port"),
-        ({"listeners": "SSL,ssl"}, "a name stands twice"),
+        ({"listeners": "SSL://:65536"}, r"listeners: port 65536 is out of range \(0-65535\)"),
+        ({"listeners": "SSL,ssl"}, "duplicate listener name in SSL,ssl"),
         ({"listener.security.protocol.map": "A:B"}, "listener.security.protocol.map: expected NAME:"),
     ],
 )

@@ -15,10 +15,10 @@ from tools.served_broker import serving
 
 from kwire import ErrorCode as E
 from kwire.messages.heartbeat import HeartbeatRequest
-from mockbroker.net.readiness import AT_ONCE, LOOKS, OneTask, TaskEach, best
+from mockbroker.net.readiness import MAX_EVENTS, MAX_POLLS, EpollWatch, TaskWatch, best_watch
 
 BEAT = (HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 3)
-KINDS = [OneTask, TaskEach] if hasattr(select, "epoll") else [TaskEach]
+KINDS = [EpollWatch, TaskWatch] if hasattr(select, "epoll") else [TaskWatch]
 
 
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.__name__)
@@ -109,7 +109,7 @@ async def test_a_number_that_comes_back_is_another_socket(kind):
 
 async def test_other_tasks_get_their_turn_and_no_socket_starves(kind):
     async with reading(kind) as reader:
-        names = [str(number) for number in range(AT_ONCE * (LOOKS + 1))]
+        names = [str(number) for number in range(MAX_EVENTS * (MAX_POLLS + 1))]
         others = [reader.add(name) for name in names]
         for other in others:
             other.send(b"x" * 20)
@@ -121,7 +121,7 @@ async def test_other_tasks_get_their_turn_and_no_socket_starves(kind):
 
 async def test_catching_up_tells_of_all_at_once(kind):
     async with reading(kind) as reader:
-        others = [reader.add(str(number)) for number in range(AT_ONCE * (LOOKS + 1))]
+        others = [reader.add(str(number)) for number in range(MAX_EVENTS * (MAX_POLLS + 1))]
         await trio.testing.wait_all_tasks_blocked()
         for other in others:
             other.send(b"x")
@@ -143,6 +143,6 @@ async def test_a_broker_serves_with_either(kind):
 
 
 def test_the_best_there_is():
-    watch = best(lambda _: None)
+    watch = best_watch(lambda _: None)
     assert type(watch) is KINDS[0]
     watch.close()
