@@ -63,7 +63,7 @@ class Target:
             [Node(0, "127.0.0.1", 9092)], Settings.parse(QUICK), lambda: UUID(int=random.getrandbits(128))
         )
         self.router = Router(self.broker, Journal(0.0))
-        self.router.journal.most = 2_000  # as with mockbroker serve
+        self.router.journal.max_events = 2_000  # as with mockbroker serve
         self._numbers = count(1)
         self.now = 0.0
         self.begin()

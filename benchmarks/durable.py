@@ -51,7 +51,7 @@ class Clients:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.router = Router(broker, Journal(0.0))
-        self.router.journal.most = 1_000
+        self.router.journal.max_events = 1_000
         self._numbers = count(1)
 
     def ask(self, request: object, api_key: int, version: int) -> list[object]:

@@ -80,7 +80,7 @@ def measure(attack: Attack, beats: int, topics: dict[str, int]) -> list[float]:
     for name, partitions in topics.items():
         broker.cluster.create_topic(name, [[0]] * partitions)
     router = Router(broker, Journal(0.0))
-    router.journal.most = 2_000  # as with mockbroker serve
+    router.journal.max_events = 2_000  # as with mockbroker serve
     pump = Pump(router, time.thread_time)
     numbers = iter(range(1, 1_000_000))
 
@@ -123,7 +123,7 @@ def measure(attack: Attack, beats: int, topics: dict[str, int]) -> list[float]:
 
 def expire(router: Router, pump: Pump) -> None:
     """Parked fetches have waited long enough."""
-    if (due := router.broker.patience.next()) < float("inf"):
+    if (due := router.broker.client_deadlines.next()) < float("inf"):
         pump.deliver(router.tick(0.0, due))
 
 

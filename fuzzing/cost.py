@@ -446,7 +446,7 @@ def judge(cell: Cell, table: list[list[tuple[int, int, int]]]) -> Iterator[Findi
 
 def cells(router: Any, *, every: bool, api: str | None) -> Iterator[Cell]:
     """All of them; or of the newest version all but strings, and of the oldest one name repeated."""
-    for key, versions in router.broker.served.items():
+    for key, versions in router.broker.advertised_versions.items():
         if api is not None and APIS[key].name != api:
             continue
         served = [version for version in range(versions.first, (versions.last or 0) + 1) if router.serves(key, version)]

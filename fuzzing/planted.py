@@ -41,8 +41,8 @@ PLANTED = (
         "all users are read for each",
         "DescribeUserScramCredentials",
         "mockbroker.broker.sasl.users",
-        "found = ((mechanism, self.scram.get((user, mechanism))) for mechanism in SCRAM_NUMBERS)",
-        "found = ((mechanism, kept) for (name, mechanism), kept in self.scram.items() if name == user)",
+        "credentials = ((mechanism, self.scram.get((user, mechanism))) for mechanism in SCRAM_NUMBERS)",
+        "credentials = ((mechanism, kept) for (name, mechanism), kept in self.scram.items() if name == user)",
     ),
     Planted(
         "text grows by being copied",

@@ -287,7 +287,7 @@ async def _serve(
 def _recover(router: Router, data_dir: DataDir, now: float) -> None:
     """Load groups and transactions from the data directory. Raises: DataDirError."""
     try:
-        router.finish(failover.recovered(router.broker, now), now)
+        router.finish(failover.recover(router.broker, now), now)
     except WireError as error:
         raise DataDirError(f"data directory {data_dir.name}: a coordinator record cannot be read: {error}") from error
     data_dir.flush()

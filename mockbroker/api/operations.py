@@ -61,7 +61,7 @@ class ClusterOperations(Handle):
 
         Raises: ValueError if ``api`` is not the name of an API.
         """
-        return self._router.requests.of(api)
+        return self._router.requests.select(api)
 
     @operation
     def groups(self) -> dict[str, GroupSnapshot]:
@@ -152,7 +152,7 @@ class ClusterOperations(Handle):
 
         Raises: FailoverError if the broker is not running.
         """
-        self._server.perform(failover.stop(self._router.broker, node, self._server.clock.read()))
+        self._server.perform(failover.stop_broker(self._router.broker, node, self._server.clock.read()))
         self._server.stop_broker(node, abruptly=False)
 
     @operation
@@ -166,9 +166,9 @@ class ClusterOperations(Handle):
 
         Raises: FailoverError if the broker is not running.
         """
-        failover.check_runs(self._router.broker, node)
+        failover.check_running(self._router.broker, node)
         self._server.stop_broker(node, abruptly=True)
-        self._server.perform(failover.kill(self._router.broker, node, self._server.clock.read(), noticed_after))
+        self._server.perform(failover.kill_broker(self._router.broker, node, self._server.clock.read(), noticed_after))
 
     @operation
     def start_broker(self, node: int) -> None:
@@ -179,9 +179,9 @@ class ClusterOperations(Handle):
         Raises: FailoverError if the broker is running; PortInUseError if another process uses its port.
         """
         broker = self._router.broker
-        failover.check_ended(broker, node)
+        failover.check_stopped(broker, node)
         self._restart_listeners(node)
-        self._server.perform(failover.start(broker, node, self._server.clock.read()))
+        self._server.perform(failover.start_broker(broker, node, self._server.clock.read()))
 
     @operation
     def move_coordinator(self, group_id: str, node: int) -> None:
@@ -210,7 +210,7 @@ class ClusterOperations(Handle):
         """
         broker = self._router.broker
         moved = topic_records.partition(broker, topic, partition)
-        self._server.perform(failover.move(broker, moved, node, self._server.clock.read()))
+        self._server.perform(failover.move_leader(broker, moved, node, self._server.clock.read()))
 
     @operation
     def freeze_metadata(self, *nodes: int) -> None:
@@ -221,7 +221,7 @@ class ClusterOperations(Handle):
         """
         broker = self._router.broker
         for node in nodes:
-            broker.frozen[node] = broker.cluster.snapshot()
+            broker.frozen_metadata[node] = broker.cluster.snapshot()
 
     @operation
     def thaw_metadata(self, *nodes: int) -> None:
@@ -231,8 +231,8 @@ class ClusterOperations(Handle):
             nodes: Ids of the brokers; none for all brokers.
         """
         broker = self._router.broker
-        for node in nodes or list(broker.frozen):
-            broker.frozen.pop(node, None)
+        for node in nodes or list(broker.frozen_metadata):
+            broker.frozen_metadata.pop(node, None)
 
     @operation
     def reset(self) -> None:

@@ -13,7 +13,7 @@ from mockbroker.api import records
 from mockbroker.base.release import RELEASES
 from mockbroker.base.settings import Settings, SettingsError
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.sasl.users import SCRAM_HASHES, Scram, Users
+from mockbroker.broker.sasl.users import SCRAM_HASHES, ScramCredentials, Users
 from mockbroker.net.clock import BrokerTime
 from mockbroker.net.listeners import Listener, of_settings, users_of
 from mockbroker.topics.model import Node
@@ -47,7 +47,7 @@ class Plan:
     as_version: str
     listeners: Sequence[Listener]
     users: Mapping[str, str] = field(repr=False)
-    scram: Scram = field(repr=False)
+    scram: ScramCredentials = field(repr=False)
     clock: str
 
     @classmethod
@@ -118,7 +118,7 @@ class Plan:
         return [*self.settings.without_effect(), *(f"{name} {values[name]} ({count})" for name in too_high)]
 
 
-def _derive_scram(settings: Settings, passwords: Mapping[str, str]) -> Scram:
+def _derive_scram(settings: Settings, passwords: Mapping[str, str]) -> ScramCredentials:
     """Return the SCRAM credentials of all users for the enabled SCRAM mechanisms."""
     mechanisms = [name for name in settings.sasl_enabled_mechanisms.split(",") if name in SCRAM_HASHES]
     if not mechanisms or not passwords:

@@ -11,7 +11,7 @@ from kwire.records.batch import batches, build_batch, read_batch
 from mockbroker.base.effects import Effects
 from mockbroker.base.settings import MAX_PARTITIONS, SettingsError
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.fetch.answers import complete_appended
+from mockbroker.broker.fetch.delayed_fetch import complete_delayed_fetches
 from mockbroker.topics import configs as topic_configs
 from mockbroker.topics.model import OFFSETS_TOPIC, Partition, Topic, legal_topic_name
 
@@ -114,7 +114,7 @@ def produce(broker: Broker, topic: str, records: Sequence[Record], now_ms: int) 
     offsets: dict[int, int] = {}
     for index, numbered in placed.items():
         offsets |= _append(partitions[index], numbered)
-    effects = complete_appended(broker, partitions.values())
+    effects = complete_delayed_fetches(broker, partitions.values())
     return [offsets[number] for number in range(len(records))], effects
 
 

@@ -24,12 +24,14 @@ from mockbroker.base.settings import Settings
 from mockbroker.base.timers import DismissDue
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers import api_versions
-from mockbroker.broker.sasl.mechanism import Mechanism, Passed, Refused, Verdict
+from mockbroker.broker.sasl.mechanism import Authenticated, Failed, Mechanism, Verdict
 from mockbroker.broker.sasl.plain import Plain
 from mockbroker.broker.sasl.users import Users
 from mockbroker.broker.stages import Stage
 
-AGAIN = 1.0  # seconds between two re-authentications; a handshake that comes sooner is one too many
+MIN_REAUTHENTICATION_INTERVAL = (
+    1.0  # seconds between two re-authentications; a handshake that comes sooner is one too many
+)
 Outcome = Reply | Close | Dismiss
 
 
@@ -40,13 +42,13 @@ class Token:
     data: bytes
 
 
-class Progress(Enum):
+class SaslState(Enum):
     """What may come next: anything up to a handshake, the same without ApiVersions, tokens, every request."""
 
-    FIRST = auto()
+    HANDSHAKE_OR_VERSIONS = auto()
     HANDSHAKE = auto()
-    TOKENS = auto()
-    OPEN = auto()
+    AUTHENTICATE = auto()
+    COMPLETE = auto()
 
 
 class Authentication:
@@ -59,48 +61,53 @@ class Authentication:
     """
 
     def __init__(self, users: Users, settings: Settings, new_nonce: Callable[[], str]) -> None:
-        self.bare = False
+        self.raw_tokens = False
         self.user = ""
-        self.progress = Progress.FIRST
+        self.state = SaslState.HANDSHAKE_OR_VERSIONS
         self._users = users
         self._settings = settings
         self._new_nonce = new_nonce
         self._name = ""  # of the mechanism
         self._mechanism: Mechanism | None = None  # None: another one than at first, which is refused with its token
-        self._until = inf  # seconds: when the session ends
-        self._begun = -inf  # when the last re-authentication began
-        self._before = ""  # who it was, while that lasts
+        self._expires_at = inf  # seconds: when the session ends
+        self._reauthentication_at = -inf  # when the last re-authentication began
+        self._previous_user = ""  # who it was, while that lasts
 
     def check(self, call: Call[Any], now: float, wall_ms: int) -> Outcome | None:
         """The outcome of a request that goes no further; None: it is to be handled.
 
         ``wall_ms``: milliseconds since 1970, for tokens that expire.
         """
-        match self.progress:
-            case Progress.OPEN:
-                return None if self._until == inf else self._in_session(call, now)
-            case Progress.TOKENS:
+        match self.state:
+            case SaslState.COMPLETE:
+                return None if self._expires_at == inf else self._in_session(call, now)
+            case SaslState.AUTHENTICATE:
                 return self._token(call, now, wall_ms)
             case _:
                 return self._before_handshake(call)
 
     def _in_session(self, call: Call[Any], now: float) -> Outcome | None:
         """The client is known for a while: a handshake begins anew, anything else is heard until that is over."""
-        if isinstance(call.request, SaslHandshakeRequest) and now - self._begun >= AGAIN:
-            self._begun = now
-            self._before = self.user
+        if (
+            isinstance(call.request, SaslHandshakeRequest)
+            and now - self._reauthentication_at >= MIN_REAUTHENTICATION_INTERVAL
+        ):
+            self._reauthentication_at = now
+            self._previous_user = self.user
             return self._handshake(call)
         return (
-            Close(call.ticket, "its session was over, and it did not authenticate again") if now > self._until else None
+            Close(call.ticket, "its session was over, and it did not authenticate again")
+            if now > self._expires_at
+            else None
         )
 
     def _before_handshake(self, call: Call[Any]) -> Outcome | None:
         request = call.request
         if isinstance(request, SaslHandshakeRequest):
             return self._handshake(call)
-        if self.progress is Progress.FIRST and call.ticket.api_key == ApiKey.API_VERSIONS:
+        if self.state is SaslState.HANDSHAKE_OR_VERSIONS and call.ticket.api_key == ApiKey.API_VERSIONS:
             if isinstance(request, ApiVersionsRequest) and api_versions.is_valid(request, call.version):
-                self.progress = Progress.HANDSHAKE
+                self.state = SaslState.HANDSHAKE
             return None
         return Close(call.ticket, f"{APIS[call.ticket.api_key].name} before it has authenticated")
 
@@ -108,13 +115,13 @@ class Authentication:
         known, name = self._settings.sasl_enabled_mechanisms.split(","), call.request.mechanism
         if name not in known:
             error = ErrorCode.UNSUPPORTED_SASL_MECHANISM
-            response = None if self._before else SaslHandshakeResponse(error_code=error, mechanisms=known)
+            response = None if self._previous_user else SaslHandshakeResponse(error_code=error, mechanisms=known)
             return Dismiss(
                 call.ticket, response, f"it wants the SASL mechanism {name!r}, and there are {', '.join(known)}"
             )
-        self.progress = Progress.TOKENS
-        self.bare = call.version == 0
-        other = self._before and name != self._name
+        self.state = SaslState.AUTHENTICATE
+        self.raw_tokens = call.version == 0
+        other = self._previous_user and name != self._name
         self._mechanism = None if other else mechanism(name, self._users, self._new_nonce)
         self._name = self._name if other else name
         return Reply(call.ticket, SaslHandshakeResponse(mechanisms=known))
@@ -125,38 +132,38 @@ class Authentication:
             return Dismiss(ticket, None, f"it changed its SASL mechanism, which was {self._name}")
         match request:
             case Token(data) | SaslAuthenticateRequest(auth_bytes=data):
-                verdict = self._checked(self._mechanism.evaluate(data, wall_ms))
+                verdict = self._check_principal(self._mechanism.evaluate(data, wall_ms))
             case _:
                 name = APIS[ticket.api_key].name
-                return Dismiss(ticket, _illegal(ticket), f"{name} in the middle of its authentication")
-        if isinstance(verdict, Refused):
-            return self._refuse(call, verdict)
-        lifetime_ms = self._let_in(verdict, now, wall_ms) if isinstance(verdict, Passed) else 0
+                return Dismiss(ticket, _illegal_state_response(ticket), f"{name} in the middle of its authentication")
+        if isinstance(verdict, Failed):
+            return self._fail(call, verdict)
+        lifetime_ms = self._complete(verdict, now, wall_ms) if isinstance(verdict, Authenticated) else 0
         if isinstance(request, Token):
             return Reply(ticket, Token(verdict.token))
         response = SaslAuthenticateResponse(error_message="", auth_bytes=verdict.token, session_lifetime_ms=lifetime_ms)
         return Reply(ticket, response)
 
-    def _checked(self, verdict: Verdict) -> Verdict:
+    def _check_principal(self, verdict: Verdict) -> Verdict:
         """Whoever authenticates again must be who it was."""
-        if isinstance(verdict, Passed) and self._before not in ("", verdict.user):
-            was, is_now = self._before, verdict.user
-            return Refused(f"Cannot change principals during re-authentication from User.{was}: User.{is_now}")
+        if isinstance(verdict, Authenticated) and self._previous_user not in ("", verdict.user):
+            was, is_now = self._previous_user, verdict.user
+            return Failed(f"Cannot change principals during re-authentication from User.{was}: User.{is_now}")
         return verdict
 
-    def _let_in(self, passed: Passed, now: float, wall_ms: int) -> int:
+    def _complete(self, passed: Authenticated, now: float, wall_ms: int) -> int:
         """How long the session may last, in ms; 0: as long as the connection."""
         limits = [] if passed.until_ms is None else [max(0, passed.until_ms - wall_ms)]
         if most := self._settings.connections_max_reauth_ms:
             limits.append(most)
-        self._until = now + min(limits) / 1000 if limits else inf
-        self.user, self._before = passed.user, ""
-        self.progress, self.bare, self._mechanism = Progress.OPEN, False, None
+        self._expires_at = now + min(limits) / 1000 if limits else inf
+        self.user, self._previous_user = passed.user, ""
+        self.state, self.raw_tokens, self._mechanism = SaslState.COMPLETE, False, None
         return min(limits, default=0)
 
-    def _refuse(self, call: Call[Any], refused: Refused) -> Dismiss:
-        during = "re-authentication" if self._before else "authentication"
-        text = refused.text or (
+    def _fail(self, call: Call[Any], failed: Failed) -> Dismiss:
+        during = "re-authentication" if self._previous_user else "authentication"
+        text = failed.text or (
             f"Authentication failed during {during} due to invalid credentials with SASL mechanism {self._name}"
         )
         error = ErrorCode.SASL_AUTHENTICATION_FAILED
@@ -174,13 +181,13 @@ class AuthenticationStage(Stage):
 
     def before(self, call: Call[Any], now: float) -> Effects | None:
         broker = self._broker
-        outside = broker.outside(now)  # sessions and tokens expire by the time of those who issued them
-        outcome = self._authentication.check(call, outside, broker.wall_ms(outside))
+        client_time = broker.to_client_time(now)  # sessions and tokens expire by the time of those who issued them
+        outcome = self._authentication.check(call, client_time, broker.wall_ms(client_time))
         if outcome is None:
             return None
         delay = broker.settings.connection_failed_authentication_delay_ms / 1000
         if isinstance(outcome, Dismiss) and delay:
-            broker.patience.set(DismissDue(call.ticket, outcome), outside + delay)
+            broker.client_deadlines.set(DismissDue(call.ticket, outcome), client_time + delay)
             return []
         return [outcome]
 
@@ -200,7 +207,7 @@ def mechanism(name: str, users: Users, new_nonce: Callable[[], str]) -> Mechanis
             return Scram256Or512(name, users, new_nonce)
 
 
-def _illegal(ticket: Ticket) -> object:
+def _illegal_state_response(ticket: Ticket) -> object:
     """The answer of an API to a request that is out of order; those without an error of their own say nothing."""
     response = APIS[ticket.api_key].response()
     field = schema_of(type(response)).fields.get("error_code")

@@ -16,9 +16,9 @@ from mockbroker.base.release import KAFKA_4_2, Release
 from mockbroker.base.response_limit import Room
 from mockbroker.base.settings import Settings
 from mockbroker.base.timers import Due
-from mockbroker.broker.fetch.purgatory import ParkedFetches
-from mockbroker.broker.fetch.sessions import FetchSessions
-from mockbroker.broker.response_cache import Answer, Answers
+from mockbroker.broker.fetch.purgatory import FetchPurgatory
+from mockbroker.broker.fetch.session_cache import FetchSessionCache
+from mockbroker.broker.response_cache import CachedResponse, ResponseCache
 from mockbroker.broker.sasl.users import Users
 from mockbroker.groups.coordinated import CoordinatedGroup
 from mockbroker.groups.group_type import Context, GroupTypes
@@ -34,7 +34,7 @@ from mockbroker.transactions.records import rebuilt as rebuilt_transactions
 from mockbroker.transactions.registry import Transactions
 from mockbroker.transactions.state import PREPARED, State, Transaction
 
-IN_A_SLICE = 1_000  # they take about 5 ms
+SLICE_SIZE = 1_000  # they take about 5 ms
 NONE = ErrorCode.NONE
 
 
@@ -42,12 +42,12 @@ class Broker:
     """``new_uuid``: where ids come from; ``served``: what ApiVersions tells, set by the router.
 
     ``wall_at_zero``: seconds since 1970 at time 0 of the clock that times are told in. ``cluster``: one that was there
-    before, with its topics and logs; ``failover.recovered`` goes on with what is written there. ``outside``: from a
+    before, with its topics and logs; ``failover.recover`` goes on with what is written there. ``outside``: from a
     time to that of the clients, who measure how long they wait by a clock of their own; where nobody holds up time it
-    is the same. ``in_a_slice``: elements of a request, as partitions, that are handled before others have their turn.
+    is the same. ``slice_size``: elements of a request, as partitions, that are handled before others have their turn.
     """
 
-    in_a_slice = IN_A_SLICE
+    slice_size = SLICE_SIZE
 
     def __init__(
         self,
@@ -64,35 +64,37 @@ class Broker:
         self.users = users or Users()
         self.release = release
         self.cluster = cluster or Cluster(nodes, new_uuid)
-        self.waits: Deadlines[Due] = Deadlines()
-        self.patience: Deadlines[Due] = Deadlines()  # of clients, in the time outside
-        self.outside: Callable[[float], float] = _same
+        self.deadlines: Deadlines[Due] = Deadlines()
+        self.client_deadlines: Deadlines[Due] = Deadlines()  # of clients, in the time outside
+        self.to_client_time: Callable[[float], float] = _identity
         context = Context(self.cluster, settings, new_uuid, release.quirks, release.uniform)
-        self.groups = Groups(types, context, self.waits)
-        self.stand(False)
-        self.fetches = ParkedFetches()
-        self._fetch_sessions: dict[int, FetchSessions] = {}  # by node
-        self.metadata = Answers()
-        self.served: Mapping[int, Versions] = {}
-        self.api_versions: dict[bool, Answer] = {}  # once a client has asked: with optional features, or without
+        self.groups = Groups(types, context, self.deadlines)
+        self.set_clock_stopped(False)
+        self.fetch_purgatory = FetchPurgatory()
+        self._fetch_sessions: dict[int, FetchSessionCache] = {}  # by node
+        self.metadata_responses = ResponseCache()
+        self.advertised_versions: Mapping[int, Versions] = {}
+        self.api_versions: dict[
+            bool, CachedResponse
+        ] = {}  # once a client has asked: with optional features, or without
         self._wall_at_zero = wall_at_zero
         self.transactions = Transactions(
             self.cluster,
             self.groups,
             settings,
-            self.waits,
+            self.deadlines,
             self.new_producer_id,
             self.wall_ms,
-            self._keep_transaction,
+            self._write_transaction,
             kip890=release.kip890,
         )
         self._new_uuid = new_uuid
         self._wall = Wall(wall_at_zero)
         self.keeper = Keeper(self.cluster, types, self._wall, release.offset_value_version)
         self.transaction_keeper = TransactionKeeper(self.cluster, self._wall, int(release.kip890))
-        self.grown: list[Partition] = []  # where transactional ids were written
+        self.appended_partitions: list[Partition] = []  # where transactional ids were written
         self.loading: set[int] = set()  # partitions of the offsets topic that their coordinators are reading
-        self.frozen: dict[int, Cluster] = {}  # what brokers believe whose metadata is stale
+        self.frozen_metadata: dict[int, Cluster] = {}  # what brokers believe whose metadata is stale
         if OFFSETS_TOPIC not in self.cluster.topics:
             self._create_internal(
                 OFFSETS_TOPIC, settings.offsets_topic_num_partitions, settings.offsets_topic_replication_factor
@@ -105,9 +107,9 @@ class Broker:
         allowed = not self.release.quirks.consumer_protocol_only_if_set or name in self.settings.given
         return allowed and "consumer" in self.settings.group_coordinator_rebalance_protocols.split(",")
 
-    def stand(self, standing: bool) -> None:
+    def set_clock_stopped(self, stopped: bool) -> None:
         """Time stands still, or runs again. While it stands no group waits for JoinGroups that may be on their way."""
-        self.groups.context.settle = 0.0 if standing else self.settings.mockbroker_join_settle_ms / 1000
+        self.groups.context.settle = 0.0 if stopped else self.settings.mockbroker_join_settle_ms / 1000
 
     def response_room(self) -> Room:
         """How large the response to one request may be."""
@@ -123,12 +125,12 @@ class Broker:
         """A producer id that nobody had before."""
         return self.cluster.new_producer_id()
 
-    def fetch_sessions(self, node: int) -> FetchSessions:
+    def fetch_sessions(self, node: int) -> FetchSessionCache:
         """The fetch sessions that this broker has."""
         found = self._fetch_sessions.get(node)
         if found is None:
             slots = self.settings.max_incremental_fetch_session_cache_slots
-            found = self._fetch_sessions[node] = FetchSessions(slots, self._new_uuid)
+            found = self._fetch_sessions[node] = FetchSessionCache(slots, self._new_uuid)
         return found
 
     def wall_ms(self, now: float) -> int:
@@ -180,9 +182,9 @@ class Broker:
         """What stops a request for this group at this broker: an empty id, or another coordinator."""
         return ErrorCode.INVALID_GROUP_ID if not group_id else self.coordinator_error(group_id, node)
 
-    def seen_by(self, node: int) -> Cluster:
+    def metadata_view(self, node: int) -> Cluster:
         """The cluster as a broker believes it to be: as it is, unless its metadata was frozen."""
-        return self.frozen.get(node, self.cluster) if self.frozen else self.cluster
+        return self.frozen_metadata.get(node, self.cluster) if self.frozen_metadata else self.cluster
 
     def leader_error(self, partition: Partition | None, node: int, leader_epoch: int = -1) -> ErrorCode:
         """What stops reading or writing a partition at this broker; ``leader_epoch`` -1 is not checked."""
@@ -203,21 +205,21 @@ class Broker:
     # --- what is written of groups and transactional ids ---
 
     def write_changes(self, now: float) -> list[Partition]:
-        """Write what has changed in groups that were touched; the internal partitions that have grown."""
-        grown, self.grown = self.grown, []
+        """Write what has changed in groups that were touched; the internal partitions that have appended."""
+        appended, self.appended_partitions = self.appended_partitions, []
         touched = self.groups.touched
         while touched:
             group_id = next(iter(touched))
             del touched[group_id]
             partition = self.keeper.write(group_id, self.groups.get(group_id), now)
             if partition is not None:
-                grown.append(partition)
-        return grown
+                appended.append(partition)
+        return appended
 
-    def _keep_transaction(self, txn: Transaction, now: float) -> None:
+    def _write_transaction(self, txn: Transaction, now: float) -> None:
         partition = self.transaction_keeper.write(txn, now)
         if partition is not None:
-            self.grown.append(partition)
+            self.appended_partitions.append(partition)
 
     def groups_of(self, index: int) -> list[CoordinatedGroup]:
         """The groups that a partition of the offsets topic keeps."""
@@ -265,7 +267,7 @@ class Broker:
                     commit = owner is not None and _ended_as_committed(owner, producer.epoch)
                     partition.end_open_transaction(producer, self.wall_ms(now), committed=commit, fence=owner is None)
 
-    def drop_topics(self, topics: Collection[Topic]) -> None:
+    def delete_topics(self, topics: Collection[Topic]) -> None:
         """Topics are gone, with their records and all offsets committed for them."""
         for topic in topics:
             self.cluster.delete_topic(topic)
@@ -283,5 +285,5 @@ def _ended_as_committed(txn: Transaction, epoch: int) -> bool:
     return txn.state is State.COMPLETE_COMMIT and (not txn.bumped or epoch < txn.epoch)
 
 
-def _same(now: float) -> float:
+def _identity(now: float) -> float:
     return now

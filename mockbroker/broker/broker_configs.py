@@ -18,7 +18,7 @@ STATIC = ("broker.id", "node.id", "listeners")  # that a broker has of itself, w
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class BrokerConfig:
     """``value``, ``default``: as text, None for none, and of secrets; ``type``: as DescribeConfigs numbers it."""
 
     name: str
@@ -30,7 +30,7 @@ class Described:
     read_only: bool
 
 
-def described(settings: Settings, release: Release, node: Node) -> Iterator[Described]:
+def broker_configs(settings: Settings, release: Release, node: Node) -> Iterator[BrokerConfig]:
     """The settings of a broker by name."""
     short = OLD if release.quirks.configs_before_4_0 else NEW
     known = {name: found[short] for name, found in kafka_settings().items() if short in found}
@@ -43,7 +43,7 @@ def described(settings: Settings, release: Release, node: Node) -> Iterator[Desc
         if not is_given and not value:
             value = found.default if found else None
         secret = name in SECRETS or (found is not None and found.is_secret)
-        yield Described(
+        yield BrokerConfig(
             name=name,
             value=None if secret else value,
             default=None if secret or found is None else found.default,

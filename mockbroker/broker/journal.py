@@ -10,7 +10,7 @@ from mockbroker.base.effects import Note
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.classic.subscription import readable_assignment
 
-MOST_NAMED = 1_000  # members; each that joins a group of thousands would be an event with all their names
+MAX_MEMBERS = 1_000  # members; each that joins a group of thousands would be an event with all their names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,7 @@ class Event:
 
     ``time_ms``: milliseconds since the broker began.
     ``event``: what happened; equal to the string in the output, so ``event.event == "leave"`` works too.
-    ``members``: of the generation that begins; empty if they are more than MOST_NAMED.
+    ``members``: of the generation that begins; empty if they are more than MAX_MEMBERS.
     ``assignment``: topic to partitions; None if nothing was assigned here, or if it cannot be read.
     """
 
@@ -61,7 +61,7 @@ class Journal:
 
     def __init__(self, begin: float) -> None:
         self.events: list[Event] = []
-        self.most: int | None = None
+        self.max_events: int | None = None
         self.listeners: list[Callable[[Event], None]] = []
         self.begin = begin
 
@@ -82,13 +82,13 @@ class Journal:
             reason=note.reason,
             leader=note.leader,
             protocol=note.protocol,
-            members=note.members if len(note.members) <= MOST_NAMED else (),
+            members=note.members if len(note.members) <= MAX_MEMBERS else (),
             assignment=_assignment(note),
             offsets=_nested(note.offsets),
         )
         self.events.append(event)
-        if self.most is not None and len(self.events) > 2 * self.most:
-            del self.events[: -self.most]
+        if self.max_events is not None and len(self.events) > 2 * self.max_events:
+            del self.events[: -self.max_events]
         for listener in self.listeners:
             listener(event)
 

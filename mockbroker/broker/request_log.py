@@ -44,29 +44,29 @@ class RequestLog:
 
     def __init__(self, begin: float) -> None:
         self._begin = begin
-        self._kept: deque[tuple[float, int, Client, bytes]] = deque()  # time, API key, who, frame
+        self._entries: deque[tuple[float, int, Client, bytes]] = deque()  # time, API key, who, frame
         self._bytes = 0
 
     def restart(self, begin: float) -> None:
         """Nothing was asked, from this time on."""
         self._begin = begin
-        self._kept.clear()
+        self._entries.clear()
         self._bytes = 0
 
     def record(self, call: Call[Any], now: float) -> None:
         """Keep a call that came at ``now`` (seconds)."""
         frame = call.frame
-        self._kept.append((now, call.ticket.api_key, call.client, frame))
+        self._entries.append((now, call.ticket.api_key, call.client, frame))
         self._bytes += len(frame)
-        while len(self._kept) > REQUESTS_KEPT or self._bytes > BYTES_KEPT:
-            self._bytes -= len(self._kept.popleft()[3])
+        while len(self._entries) > REQUESTS_KEPT or self._bytes > BYTES_KEPT:
+            self._bytes -= len(self._entries.popleft()[3])
 
-    def of(self, api: str | None = None) -> list[Request]:
+    def select(self, api: str | None = None) -> list[Request]:
         """Requests of one API, or all of them, oldest first. Raises: ValueError if there is no such API."""
         key = None if api is None else api_key(api)
-        return [self._told(now, client, frame) for now, asked, client, frame in self._kept if key in (None, asked)]
+        return [self._decode(now, client, frame) for now, asked, client, frame in self._entries if key in (None, asked)]
 
-    def _told(self, now: float, client: Client, frame: bytes) -> Request:
+    def _decode(self, now: float, client: Client, frame: bytes) -> Request:
         request = decode_request(frame)
         redact(request.body)
         return Request(

@@ -19,24 +19,24 @@ from mockbroker.base.timers import DismissDue, FetchDue, LoadDue, LossDue, Sweep
 from mockbroker.broker import failover
 from mockbroker.broker.authentication import Token
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.fetch.answers import complete_appended, complete_ended, complete_expired
+from mockbroker.broker.fetch.delayed_fetch import complete_delayed_fetches, complete_expired_fetch, complete_transaction
 from mockbroker.broker.handlers import HANDLERS, api_versions
 from mockbroker.broker.handlers.handler import Handler
 from mockbroker.broker.journal import Journal
 from mockbroker.broker.request_log import RequestLog
-from mockbroker.broker.stages import Stage, passed_after, passed_before
+from mockbroker.broker.stages import Stage, run_after, run_before
 
-HEAD = struct.Struct(">hh")  # how a request begins: API key and version
-TAGGED = 2  # the version from which request headers have tagged fields
+REQUEST_KEY = struct.Struct(">hh")  # how a request begins: API key and version
+FLEXIBLE_HEADER = 2  # the version from which request headers have flexible_header fields
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """One version of an API that has a handler. ``tagged``: its requests have tagged fields in the header."""
+    """One version of an API that has a handler. ``flexible_header``: its request header has tagged fields."""
 
     api: Api
     version: int
-    tagged: bool
+    flexible_header: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Unfinished:
 
 Outcome: TypeAlias = Reply | NoReply | Close | Dismiss | Unfinished
 
-UNLOGGED = frozenset({Token, UnsupportedVersion})  # what stands for a request that was not decoded
+NOT_LOGGED = frozenset({Token, UnsupportedVersion})  # what stands for a request that was not decoded
 
 
 class Router:
@@ -71,41 +71,41 @@ class Router:
         self.handlers = handlers
         self.stages: tuple[Stage, ...] = ()
         self._release: Release | None = None
-        self._presents = {key: handler.present for key, handler in handlers.items()}
+        self._adapters = {key: handler.adapt_response for key, handler in handlers.items()}
         self._passed: dict[Ticket, tuple[Call[Any], Sequence[Stage]]] = {}  # stages that pending requests have passed
-        self.broker = self._serving(broker)
+        self.broker = self._attach(broker)
 
     def restart(self, broker: Broker, now: float) -> None:
         """Go on with another broker, journal and request log empty. Nobody may wait for an answer of the old one."""
         self._passed.clear()
-        self.broker = self._serving(broker)
+        self.broker = self._attach(broker)
         self.journal.restart(now)
         self.requests.restart(now)
 
-    def _serving(self, broker: Broker) -> Broker:
+    def _attach(self, broker: Broker) -> Broker:
         if broker.release is not self._release:  # whoever starts over is like the same release as before
             self._release = broker.release
-            self._offered, self.served = self._offer(broker.release)
-        broker.served = self._offered
+            self._advertised, self.served = self._served_versions(broker.release)
+        broker.advertised_versions = self._advertised
         broker.api_versions = {}
         return broker
 
-    def _offer(self, release: Release) -> tuple[Mapping[int, Versions], dict[bytes, Served]]:
+    def _served_versions(self, release: Release) -> tuple[Mapping[int, Versions], dict[bytes, Served]]:
         """What ApiVersions tells of each API, and what is served by the head of a request."""
         limited = {key: release.limit(key, handler.versions) for key, handler in self.handlers.items()}
-        offered = {key: versions for key, versions in limited.items() if versions is not None}
+        advertised = {key: versions for key, versions in limited.items() if versions is not None}
         served: dict[bytes, Served] = {}
-        for key, versions in offered.items():
+        for key, versions in advertised.items():
             assert versions.last is not None
             for version in range(versions.first, versions.last + 1):
                 if not release.refuses(key, version):
-                    tagged = request_header_version(APIS[key], version) >= TAGGED
-                    served[HEAD.pack(key, version)] = Served(APIS[key], version, tagged)
-        return offered, served
+                    flexible_header = request_header_version(APIS[key], version) >= FLEXIBLE_HEADER
+                    served[REQUEST_KEY.pack(key, version)] = Served(APIS[key], version, flexible_header)
+        return advertised, served
 
     def serves(self, api_key: int, version: int) -> bool:
         """True if a request of this API and version has a handler."""
-        return HEAD.pack(api_key, version) in self.served
+        return REQUEST_KEY.pack(api_key, version) in self.served
 
     def step(self, call: Call[Any], now: float, own: Sequence[Stage] = ()) -> list[Outcome]:
         """Handle a request, or the first slice of it; the effects may answer others that were pending.
@@ -114,11 +114,11 @@ class Router:
         """
         stages = (*own, *self.stages) if own or self.stages else ()
         kind = call.request.__class__
-        if kind not in UNLOGGED:
+        if kind not in NOT_LOGGED:
             self.requests.record(call, now)
         effects: Effects | None
         if stages:
-            passed, effects = passed_before(stages, call, now)
+            passed, effects = run_before(stages, call, now)
             self._passed[call.ticket] = call, stages[:passed]
             if effects is not None:
                 return self.finish(effects, now)
@@ -151,47 +151,47 @@ class Router:
         outcomes = self.finish(effects, now)
         for number, outcome in enumerate(outcomes):
             if isinstance(outcome, Reply) and outcome.ticket is work.ticket:
-                writing = encode_in_slices(outcome.response, work.ticket.version, self.broker.in_a_slice)
-                outcomes[number] = Unfinished(work.ticket, partial(self._write, outcome, writing))
+                encoding = encode_in_slices(outcome.response, work.ticket.version, self.broker.slice_size)
+                outcomes[number] = Unfinished(work.ticket, partial(self._encode, outcome, encoding))
         return outcomes
 
-    def _write(self, reply: Reply, writing: Generator[None, None, bytes], now: float) -> list[Outcome]:  # noqa: ARG002
+    def _encode(self, reply: Reply, encoding: Generator[None, None, bytes], now: float) -> list[Outcome]:  # noqa: ARG002
         """Encode the next slice of an answer."""
         try:
-            next(writing)
+            next(encoding)
         except StopIteration as end:
             encoded = {} if reply.encoded is None else reply.encoded
             encoded[reply.ticket.version] = end.value
             return [Reply(reply.ticket, reply.response, encoded)]
-        return [Unfinished(reply.ticket, partial(self._write, reply, writing))]
+        return [Unfinished(reply.ticket, partial(self._encode, reply, encoding))]
 
     def deadline(self) -> float:
         """When ``tick`` has something to do, in seconds; inf for never. It may be early, never late."""
-        return min(self.broker.waits.next(), self.broker.patience.next())
+        return min(self.broker.deadlines.next(), self.broker.client_deadlines.next())
 
-    def tick(self, now: float, outside: float | None = None) -> list[Outcome]:
+    def tick(self, now: float, client_time: float | None = None) -> list[Outcome]:
         """One thing that is due, or nothing; call it until the deadline lies ahead.
 
-        ``outside``: the time of the clients, where it is another.
+        ``client_time``: the time of the clients, where it is another.
         """
-        due = self.broker.waits.pop_due(now)
+        due = self.broker.deadlines.pop_due(now)
         if due is None:
-            due = self.broker.patience.pop_due(now if outside is None else outside)
+            due = self.broker.client_deadlines.pop_due(now if client_time is None else client_time)
         match due:
             case str(group_id):
                 return self.finish(self.broker.groups.tick(group_id, now), now)
             case FetchDue() as due:
-                return self.finish(complete_expired(self.broker, due), now)
+                return self.finish(complete_expired_fetch(self.broker, due), now)
             case DismissDue(_, what):
                 return self.finish([] if what is None else [what], now)
             case TransactionDue(transactional_id):
                 return self.finish(
-                    complete_ended(self.broker, self.broker.transactions.tick(transactional_id, now)), now
+                    complete_transaction(self.broker, self.broker.transactions.tick(transactional_id, now)), now
                 )
             case LoadDue(index):
-                return self.finish(failover.loaded(self.broker, index, now), now)
+                return self.finish(failover.complete_load(self.broker, index, now), now)
             case LossDue(node):
-                return self.finish(failover.lost(self.broker, node, now), now)
+                return self.finish(failover.handle_broker_loss(self.broker, node, now), now)
             case SweepDue():
                 return self.finish(self.broker.groups.sweep(now), now)
             case None:
@@ -200,23 +200,25 @@ class Router:
     def forget(self, ticket: Ticket) -> None:
         """Whoever waits for this answer has gone. A parked JoinGroup stays parked: a group does not see connections."""
         self._passed.pop(ticket, None)
-        self.broker.fetches.remove(ticket)
-        self.broker.patience.forget(FetchDue(ticket))
-        self.broker.patience.forget(DismissDue(ticket))
+        self.broker.fetch_purgatory.remove(ticket)
+        self.broker.client_deadlines.forget(FetchDue(ticket))
+        self.broker.client_deadlines.forget(DismissDue(ticket))
 
     def finish(self, effects: Effects, now: float) -> list[Outcome]:
         """Write down what changed in groups and what happened, and give each answer the form that its version wants."""
-        if (self.broker.groups.touched or self.broker.grown) and (grown := self.broker.write_changes(now)):
-            effects = [*effects, *complete_appended(self.broker, grown)]
+        if (self.broker.groups.touched or self.broker.appended_partitions) and (
+            appended := self.broker.write_changes(now)
+        ):
+            effects = [*effects, *complete_delayed_fetches(self.broker, appended)]
         if self._passed:
             effects = self._after(effects, now)
         found: list[Outcome] = []
         for effect in effects:
             if isinstance(effect, Reply):
                 ticket = effect.ticket
-                present = self._presents.get(ticket.api_key)
-                if present is not None:
-                    effect = Reply(ticket, present(effect.response, ticket.version))
+                adapt = self._adapters.get(ticket.api_key)
+                if adapt is not None:
+                    effect = Reply(ticket, adapt(effect.response, ticket.version))
                 found.append(effect)
             elif isinstance(effect, Note):
                 self.journal.record(effect, now)
@@ -234,5 +236,5 @@ class Router:
                 found.append(effect)
             else:
                 call, stages = passed
-                found += passed_after(stages, call, [effect], now)
+                found += run_after(stages, call, [effect], now)
         return found

@@ -17,26 +17,28 @@ from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.broker.broker import Broker
 
 Handle: TypeAlias = Callable[[Broker, Call[Any], float], Effects]
-Cut: TypeAlias = Callable[[Broker, Any], list[Any]]  # the requests of the slices; one or none: all of it at once
-Add: TypeAlias = Callable[[Any, Any], None]  # puts a response after those before
+Split: TypeAlias = Callable[[Broker, Any], list[Any]]  # the requests of the slices; one or none: all of it at once
+Merge: TypeAlias = Callable[[Any, Any], None]  # puts a response after those before
 
 
-def in_slices(handle: Handle, cut: Cut, add: Add) -> Handle:
+def in_slices(handle: Handle, split: Split, merge: Merge) -> Handle:
     """A handler for requests of any size, from one that handles all of a request at once."""
 
     @wraps(handle)
     def handle_in_slices(broker: Broker, call: Call[Any], now: float) -> Effects:
-        if 0 < len(call.frame) <= broker.in_a_slice:  # an element takes a byte at least; the simulator has no bytes
+        if 0 < len(call.frame) <= broker.slice_size:  # an element takes a byte at least; the simulator has no bytes
             return handle(broker, call, now)
-        requests = cut(broker, call.request)
+        requests = split(broker, call.request)
         if len(requests) <= 1:
             return handle(broker, call, now)
-        return begin(call.ticket, _handled(handle, add, broker, call, requests, now))
+        return begin(call.ticket, _handle_slices(handle, merge, broker, call, requests, now))
 
     return handle_in_slices
 
 
-def _handled(handle: Handle, add: Add, broker: Broker, call: Call[Any], requests: Sequence[Any], now: float) -> Steps:
+def _handle_slices(
+    handle: Handle, merge: Merge, broker: Broker, call: Call[Any], requests: Sequence[Any], now: float
+) -> Steps:
     """Handle each slice. The answer is kept until the last one."""
     response: Any = None
     effects: Effects = []
@@ -52,19 +54,19 @@ def _handled(handle: Handle, add: Add, broker: Broker, call: Call[Any], requests
             if response is None:
                 response = effect.response
             else:
-                add(response, effect.response)
+                merge(response, effect.response)
         if not answered:  # the request closes its connection
             return effects
     return [*effects, Reply(call.ticket, response)]
 
 
-def by_partitions(broker: Broker, request: Any) -> list[Any]:
-    """Cut a request that has topics with partitions, by partitions."""
-    return cut_partitions(request, broker.in_a_slice)
+def split_by_partition(broker: Broker, request: Any) -> list[Any]:
+    """Split a request that has topics with partitions, by partitions."""
+    return split_partitions(request, broker.slice_size)
 
 
-def cut_partitions(request: Any, size: int) -> list[Any]:
-    """Cut a request that has topics with partitions into requests of at most ``size`` partitions; [] if it is small."""
+def split_partitions(request: Any, size: int) -> list[Any]:
+    """Split a request into requests of at most ``size`` partitions each; [] if it has no more than that."""
     if sum(len(topic.partitions) for topic in request.topics) <= size:
         return []
     slices: list[list[Any]] = [[]]
@@ -80,8 +82,8 @@ def cut_partitions(request: Any, size: int) -> list[Any]:
     return [copy_with(request, topics=topics) for topics in slices]
 
 
-def join_topics(response: Any, more: Any) -> None:
-    """Add the topics of another response; a topic whose partitions are in both becomes one."""
+def merge_topics(response: Any, more: Any) -> None:
+    """Merge the topics of another response; a topic whose partitions are in both becomes one."""
     for topic in more.topics:
         last = response.topics[-1] if response.topics else None
         if last is not None and _identity(last) == _identity(topic):
@@ -94,14 +96,14 @@ def _identity(topic: Any) -> tuple[str, Any]:
     return topic.name, getattr(topic, "topic_id", None)
 
 
-def parts(elements: Sequence[Any], size: int) -> list[Sequence[Any]]:
+def chunks(elements: Sequence[Any], size: int) -> list[Sequence[Any]]:
     """The elements, so many at a time."""
     return [elements[at : at + size] for at in range(0, len(elements), size)]
 
 
 def copy_with(request: Any, **fields: Any) -> Any:
     """A copy of a request with other values of some fields."""
-    found = copy(request)
+    copied = copy(request)
     for name, value in fields.items():
-        setattr(found, name, value)
-    return found
+        setattr(copied, name, value)
+    return copied

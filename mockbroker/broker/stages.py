@@ -26,7 +26,7 @@ class Stage:
         return effects
 
 
-def passed_before(stages: Sequence[Stage], call: Call[Any], now: float) -> tuple[int, Effects | None]:
+def run_before(stages: Sequence[Stage], call: Call[Any], now: float) -> tuple[int, Effects | None]:
     """How many stages let the request pass, and the effects of the one that did not; None if all of them did."""
     for number, stage in enumerate(stages):
         effects = stage.before(call, now)
@@ -35,7 +35,7 @@ def passed_before(stages: Sequence[Stage], call: Call[Any], now: float) -> tuple
     return len(stages), None
 
 
-def passed_after(stages: Sequence[Stage], call: Call[Any], effects: Effects, now: float) -> Effects:
+def run_after(stages: Sequence[Stage], call: Call[Any], effects: Effects, now: float) -> Effects:
     """The effects after these stages, the last one first."""
     for stage in reversed(stages):
         effects = stage.after(call, effects, now)

@@ -161,7 +161,7 @@ def command(
                 data_dir=data_dir,
                 clock=clock,
             ) as cluster:
-                cluster.journal.most = EVENTS_IN_MEMORY
+                cluster.journal.max_events = EVENTS_IN_MEMORY
                 if file is not None:
                     _write_journal(cluster, file)
                 _limit_garbage_collection()

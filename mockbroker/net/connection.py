@@ -107,7 +107,7 @@ class ClientRequests:
         """Return the offset of the body. The header is parsed only if the client id has changed."""
         at = 8 + len(self._name)
         if self._name and frame.startswith(self._name, 8):
-            if not served.tagged:
+            if not served.flexible_header:
                 return at
             if frame[at : at + 1] == NO_TAGS:
                 return at + 1

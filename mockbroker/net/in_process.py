@@ -93,7 +93,7 @@ class InProcessConnection:
         self._pump.close(self._connection, "the client has closed the connection")
 
     def _newest(self, api_key: int) -> int:
-        newest = self._pump.router.broker.served[api_key].last
+        newest = self._pump.router.broker.advertised_versions[api_key].last
         assert newest is not None
         return newest
 

@@ -7,7 +7,7 @@ from typing import Any
 from kwire.apikeys import ApiKey
 from kwire.frames import pack
 from mockbroker.base.effects import Call, Client, Reply, Ticket
-from mockbroker.broker.authentication import Authentication, Progress, Token
+from mockbroker.broker.authentication import Authentication, SaslState, Token
 from mockbroker.broker.router import Router
 from mockbroker.net.connection import ClientRequests
 
@@ -28,7 +28,7 @@ class SaslRequests(ClientRequests):
         self.frames.limit = router.broker.settings.sasl_server_max_receive_size
 
     def next_call(self) -> Call[Any] | None:
-        if not self.authentication.bare:
+        if not self.authentication.raw_tokens:
             return super().next_call()
         if self.ticket is not None or (frame := self.frames.next_frame()) is None:
             return None
@@ -37,7 +37,7 @@ class SaslRequests(ClientRequests):
         return Call(self.ticket, self._client, Token(frame), frame)
 
     def answer(self, reply: Reply) -> bytes:
-        settings, authenticated = self._router.broker.settings, self.authentication.progress is Progress.OPEN
+        settings, authenticated = self._router.broker.settings, self.authentication.state is SaslState.COMPLETE
         self.frames.limit = (
             settings.socket_request_max_bytes if authenticated else settings.sasl_server_max_receive_size
         )

@@ -58,8 +58,8 @@ class Timekeeper:
 
     def attach_clock(self) -> None:
         """Connect the clock to the router's broker, which may be a new one, and wake the timer."""
-        self._router.broker.outside = self.clock.client_time
-        self._router.broker.stand(not self.clock.running)
+        self._router.broker.to_client_time = self.clock.client_time
+        self._router.broker.set_clock_stopped(not self.clock.running)
         self._wake.set()
 
     async def run(self) -> None:
@@ -74,7 +74,7 @@ class Timekeeper:
             client_time = trio.current_time()
             slice_ends = self._stopwatch() + SLICE
             while self._next_deadline() <= client_time:
-                due, now = self._router.broker.waits.next(), self.clock.read()
+                due, now = self._router.broker.deadlines.next(), self.clock.read()
                 at = max(now, due) if self.clock.when(due) <= client_time else now  # times are rounded
                 self._tick(at, client_time)
                 if self._stopwatch() > slice_ends:
@@ -118,7 +118,7 @@ class Timekeeper:
         clock.stop()
         until = clock.read() + seconds
         broker.groups.quiet_until = until
-        while (due := broker.waits.next()) <= until + ROUNDING:
+        while (due := broker.deadlines.next()) <= until + ROUNDING:
             clock.move_to(max(due, clock.read()))
             self._tick(clock.read(), trio.current_time())
         broker.groups.quiet_until = -inf
@@ -130,7 +130,7 @@ class Timekeeper:
     def _next_deadline(self) -> float:
         """Return the next deadline of either clock, in client time."""
         broker = self._router.broker
-        return min(self.clock.when(broker.waits.next()), broker.patience.next())
+        return min(self.clock.when(broker.deadlines.next()), broker.client_deadlines.next())
 
     def _tick(self, now: float, client_time: float) -> None:
         """Run one due deadline of either clock."""

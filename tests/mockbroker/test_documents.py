@@ -405,12 +405,12 @@ def test_what_the_leader_planned_is_written_and_handed_out() -> None:
     harness.wait(2.0)
     for member in followers:
         member.step()
-    assert [sync.body.assignments for sync in harness.router.requests.of("SyncGroup")] == [[], []]
+    assert [sync.body.assignments for sync in harness.router.requests.select("SyncGroup")] == [[], []]
     assert [member.step() for member in followers] == [False, False]
     assert [value.members for value in group_records(harness)] == [[]]  # that there is a group
     leader.step()
     harness.settle()
-    sync = harness.router.requests.of("SyncGroup")[-1]
+    sync = harness.router.requests.select("SyncGroup")[-1]
     assert sync.client_id == "a"
     planned = {each.member_id: each.assignment for each in sync.body.assignments}
     assert planned.keys() == {member.member_id for member in harness.members}
@@ -429,7 +429,7 @@ def test_the_four_steps_of_an_election() -> None:
         harness.member("C2", "roundrobin"),
     )
     harness.live(2.0)
-    asked = [request for request in harness.router.requests.of() if request.api in ("JoinGroup", "SyncGroup")]
+    asked = [request for request in harness.router.requests.select() if request.api in ("JoinGroup", "SyncGroup")]
     proposed = [(r.client_id, [p.name for p in r.body.protocols]) for r in asked if r.api == "JoinGroup"]
     assert sorted(proposed) == [  # twice each: for an id, and with it
         *[("C0", ["range", "roundrobin"])] * 2,

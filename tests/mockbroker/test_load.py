@@ -101,7 +101,7 @@ def test_ten_thousand_groups(harness):
     harness.broker.groups.schedule_sweep(harness.now)
     harness.wait(601.0)
     assert harness.broker.groups == {}
-    assert len(harness.broker.waits) == 1  # the next sweep
+    assert len(harness.broker.deadlines) == 1  # the next sweep
 
 
 def test_a_group_takes_so_many_bytes(harness):

@@ -287,7 +287,7 @@ async def test_client_that_leaves_before_the_delayed_answer(clock):
         await peer.send(token(b"\0alice\0x"))
         await peer.stream.aclose()
         await place.until(lambda: not place.server.connections)
-        assert len(place.broker.waits) == 0
+        assert len(place.broker.deadlines) == 0
 
 
 # --- certificates of clients ---------------------------------------------------------------------------------------

@@ -81,8 +81,8 @@ class CoordinatorKill:
             return []  # its connection is closed
         return self._sent(self._plain_step(call, now, own))
 
-    def _tick(self, now: float, outside: float | None = None) -> list[Any]:
-        return self._sent(self._plain_tick(now, outside))
+    def _tick(self, now: float, client_time: float | None = None) -> list[Any]:
+        return self._sent(self._plain_tick(now, client_time))
 
     def _sent(self, outcomes: list[Any]) -> list[Any]:
         if self.killed is None and self._open and any(self._is_answer(outcome) for outcome in outcomes):

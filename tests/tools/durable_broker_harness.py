@@ -58,7 +58,7 @@ class DurableBrokerHarness(BrokerHarness):
         self.broker = Broker(self._nodes, self._settings, self._new_uuid, wall_at_zero=WALL, cluster=cluster)
         self.router = Router(self.broker, self.journal)
         self.watched = CHECKED_TURNS
-        self._take(self.router.finish(failover.recovered(self.broker, self.now), self.now))
+        self._take(self.router.finish(failover.recover(self.broker, self.now), self.now))
 
     def _new_uuid(self) -> UUID:
         return UUID(int=next(self._ids))

@@ -77,13 +77,13 @@ class FailoverWorld(BrokerHarness):
                 self.router.forget(sent.ticket)
         if self._stale:
             other = next(each for each in self.broker.cluster.nodes if each != node)
-            self.broker.frozen[other] = self.broker.cluster.snapshot()
-            self.at(self.now + 1.0, self.broker.frozen.clear)
-        self._take(self.router.finish(failover.kill(self.broker, node, self.now, self._noticed_after), self.now))
+            self.broker.frozen_metadata[other] = self.broker.cluster.snapshot()
+            self.at(self.now + 1.0, self.broker.frozen_metadata.clear)
+        self._take(self.router.finish(failover.kill_broker(self.broker, node, self.now, self._noticed_after), self.now))
 
     def start(self, node: int) -> None:
         self._away.discard(node)
-        self._take(self.router.finish(failover.start(self.broker, node, self.now), self.now))
+        self._take(self.router.finish(failover.start_broker(self.broker, node, self.now), self.now))
 
     # --- members ---
 

@@ -23,7 +23,7 @@ def check_group_records(broker: Broker, wall_at_zero: float) -> None:
     """The log of every partition comes to just what its groups are, as far as it outlives their coordinator."""
     wall = Wall(wall_at_zero)
     for partition in broker.cluster.topics[OFFSETS_TOPIC].partitions:
-        led = partition.leader >= 0 and LossDue(partition.leader) not in broker.waits
+        led = partition.leader >= 0 and LossDue(partition.leader) not in broker.deadlines
         groups = broker.groups_of(partition.index)
         if not (groups or partition.log.end):
             continue

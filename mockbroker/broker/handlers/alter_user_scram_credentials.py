@@ -60,7 +60,7 @@ def _alter(users: Users, asked: Deletion | Upsertion) -> None:
     if isinstance(asked, Deletion):
         del users.scram[asked.name, mechanism]
     else:
-        users.scram[asked.name, mechanism] = ScramCredential.of_salted(
+        users.scram[asked.name, mechanism] = ScramCredential.from_salted_password(
             mechanism, asked.salted_password, asked.salt, asked.iterations
         )
 

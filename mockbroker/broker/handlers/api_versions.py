@@ -43,7 +43,7 @@ def _response(broker: Broker, *, optional: bool) -> ApiVersionsResponse:
     kind = ApiVersionsResponse.FinalizedFeature
     finalized = [kind(name=name, min_version_level=level, max_version_level=level) for name, level in levels]
     return ApiVersionsResponse(
-        api_keys=[_entry(*item) for item in broker.served.items()],
+        api_keys=[_entry(*item) for item in broker.advertised_versions.items()],
         supported_features=supported,
         finalized_features_epoch=FEATURES_EPOCH,
         finalized_features=finalized,
@@ -52,7 +52,7 @@ def _response(broker: Broker, *, optional: bool) -> ApiVersionsResponse:
 
 def unsupported(broker: Broker) -> ApiVersionsResponse:
     """The answer, in version 0, to a version that is not served: an error and where to go on."""
-    entry = _entry(ApiKey.API_VERSIONS, broker.served[ApiKey.API_VERSIONS])
+    entry = _entry(ApiKey.API_VERSIONS, broker.advertised_versions[ApiKey.API_VERSIONS])
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[entry])
 
 

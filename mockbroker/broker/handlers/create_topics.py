@@ -39,14 +39,14 @@ def handle(broker: Broker, call: Call[CreateTopicsRequest], now: float) -> Effec
 
 def _created(broker: Broker, call: Call[CreateTopicsRequest]) -> Steps:
     """A name that is given twice is refused, once."""
-    left = broker.in_a_slice
+    left = broker.slice_size
     named = Counter(topic.name for topic in call.request.topics)
     partitions = sum(_wanted_partitions(broker, topic) for topic in call.request.topics if named[topic.name] == 1)
     answers: dict[str, ResponseTopic] = {}
     for topic in call.request.topics:
         if left <= 0:
             yield []
-            left = broker.in_a_slice
+            left = broker.slice_size
         refused = named[topic.name] > 1 or partitions > MAX_NEW_PARTITIONS
         left -= 1 if refused else WORK
         if named[topic.name] > 1:

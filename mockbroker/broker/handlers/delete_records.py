@@ -7,7 +7,7 @@ from kwire.messages.delete_records import DeleteRecordsRequest, DeleteRecordsRes
 from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.fetch.answers import complete_appended
+from mockbroker.broker.fetch.delayed_fetch import complete_delayed_fetches
 from mockbroker.broker.handlers.handler import Handler
 from mockbroker.topics.model import INTERNAL, Partition
 
@@ -29,7 +29,7 @@ def handle(broker: Broker, call: Call[DeleteRecordsRequest], now: float) -> Effe
         )
         for name, offsets in wanted.items()
     ]
-    return [*complete_appended(broker, cut), Reply(call.ticket, DeleteRecordsResponse(topics=topics))]
+    return [*complete_delayed_fetches(broker, cut), Reply(call.ticket, DeleteRecordsResponse(topics=topics))]
 
 
 def _delete(broker: Broker, node: int, topic: str, index: int, offset: int, cut: list[Partition]) -> Answer.Partition:

@@ -11,9 +11,9 @@ from kwire.schema import ZERO_UUID, Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.base.texts import OF_ERRORS
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.fetch.answers import complete_appended
+from mockbroker.broker.fetch.delayed_fetch import complete_delayed_fetches
 from mockbroker.broker.handlers.handler import Handler
-from mockbroker.broker.slices import copy_with, in_slices, parts
+from mockbroker.broker.slices import chunks, copy_with, in_slices
 from mockbroker.topics.model import Topic
 
 Wanted = DeleteTopicsRequest.Topic
@@ -44,9 +44,9 @@ def handle(broker: Broker, call: Call[DeleteTopicsRequest], now: float) -> Effec
             found.setdefault(topic.topic_id, []).append(topic)
     answers = [_found(topics) for topics in found.values()] + refused
     deleted = [topics[0] for topics in found.values() if len(topics) == 1]
-    broker.drop_topics(deleted)
+    broker.delete_topics(deleted)
     gone = [partition for topic in deleted for partition in topic.partitions]
-    return [Reply(call.ticket, DeleteTopicsResponse(responses=answers)), *complete_appended(broker, gone)]
+    return [Reply(call.ticket, DeleteTopicsResponse(responses=answers)), *complete_delayed_fetches(broker, gone)]
 
 
 def _found(topics: list[Topic]) -> Answer:
@@ -63,7 +63,7 @@ def _twice(name: str | None, topic_id: UUID) -> Answer:
     return Answer(name=name, topic_id=topic_id, error_code=ErrorCode.INVALID_REQUEST, error_message=text)
 
 
-def present(response: DeleteTopicsResponse, version: int) -> DeleteTopicsResponse:
+def adapt_response(response: DeleteTopicsResponse, version: int) -> DeleteTopicsResponse:
     """v5 adds a text to errors."""
     for topic in response.responses:
         if version < 5:
@@ -95,9 +95,9 @@ def _refusal(asked: Wanted) -> str:
     return f"Topic {asked.name} is not deleted: the coordinators of this cluster keep their records there."
 
 
-def _cut(broker: Broker, request: DeleteTopicsRequest) -> list[DeleteTopicsRequest]:
+def _split(broker: Broker, request: DeleteTopicsRequest) -> list[DeleteTopicsRequest]:
     """By topics, of requests that name each once, and either all by name or all by id."""
-    topics, names, size = request.topics, request.topic_names, broker.in_a_slice
+    topics, names, size = request.topics, request.topic_names, broker.slice_size
     if max(len(topics), len(names)) <= size:
         return []
     kinds = {topic.name is None for topic in topics}
@@ -105,13 +105,13 @@ def _cut(broker: Broker, request: DeleteTopicsRequest) -> list[DeleteTopicsReque
         return []
     if len(set(names)) < len(names):
         return []
-    return [copy_with(request, topic_names=part) for part in parts(names, size)] or [
-        copy_with(request, topics=part) for part in parts(topics, size)
+    return [copy_with(request, topic_names=part) for part in chunks(names, size)] or [
+        copy_with(request, topics=part) for part in chunks(topics, size)
     ]
 
 
-def _add(response: DeleteTopicsResponse, more: DeleteTopicsResponse) -> None:
+def _merge(response: DeleteTopicsResponse, more: DeleteTopicsResponse) -> None:
     response.responses += more.responses
 
 
-HANDLER = Handler(Versions.parse("0-6"), in_slices(handle, _cut, _add), present)
+HANDLER = Handler(Versions.parse("0-6"), in_slices(handle, _split, _merge), adapt_response)

@@ -17,7 +17,7 @@ def handle(broker: Broker, call: Call[DescribeClusterRequest], now: float) -> Ef
     request = call.request
     if request.endpoint_type != BROKERS:
         return [Reply(call.ticket, _refused(request.endpoint_type))]
-    cluster = broker.seen_by(call.client.node)
+    cluster = broker.metadata_view(call.client.node)
     response = DescribeClusterResponse(
         cluster_id=cluster.cluster_text,
         controller_id=cluster.controller,

@@ -14,7 +14,7 @@ from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.base.texts import OF_ERRORS, shortened
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.broker_configs import Described, described
+from mockbroker.broker.broker_configs import BrokerConfig, broker_configs
 from mockbroker.broker.handlers.handler import Handler
 from mockbroker.topics import configs as topic_configs
 from mockbroker.topics.configs import DEFAULT, STATIC_BROKER
@@ -69,7 +69,7 @@ def _describe(broker: Broker, call: Call[DescribeConfigsRequest], asked: Resourc
 
 
 def _refusal(call: Call[DescribeConfigsRequest], asked: Resource) -> str:
-    """Why a resource is not described, in Kafka's words where Kafka refuses it too."""
+    """Why a resource is not broker_configs, in Kafka's words where Kafka refuses it too."""
     name = asked.resource_name
     match asked.resource_type:
         case 2:
@@ -128,10 +128,10 @@ def _broker(broker: Broker, name: str) -> tuple[Mapping[str, Config], ErrorCode]
     node = broker.cluster.nodes.get(int(name)) if name.isdecimal() else None
     if node is None:
         return {}, ErrorCode.INVALID_REQUEST
-    return {one.name: _of_broker(one) for one in described(broker.settings, broker.release, node)}, ErrorCode.NONE
+    return {one.name: _of_broker(one) for one in broker_configs(broker.settings, broker.release, node)}, ErrorCode.NONE
 
 
-def _of_broker(one: Described) -> Config:
+def _of_broker(one: BrokerConfig) -> Config:
     source = STATIC_BROKER if one.is_given else DEFAULT
     synonyms = [Config.Synonym(name=one.name, value=one.value, source=source)] if one.value is not None else []
     if one.is_given and one.default is not None:

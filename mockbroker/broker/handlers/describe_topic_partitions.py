@@ -22,7 +22,7 @@ LARGEST_PAGE = 2000  # partitions: Kafka's max.request.partition.size.limit
 def handle(broker: Broker, call: Call[DescribeTopicPartitionsRequest], now: float) -> Effects:  # noqa: ARG001
     request = call.request
     asked = {topic.name for topic in request.topics}
-    cluster = broker.seen_by(call.client.node)
+    cluster = broker.metadata_view(call.client.node)
     names = asked or set(cluster.topics)
     cursor = request.cursor
     if cursor is not None:

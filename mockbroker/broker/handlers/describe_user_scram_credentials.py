@@ -14,7 +14,7 @@ from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
 from mockbroker.broker.sasl.users import SCRAM_NUMBERS, Users
-from mockbroker.broker.slices import copy_with, in_slices, parts
+from mockbroker.broker.slices import chunks, copy_with, in_slices
 
 Result = DescribeUserScramCredentialsResponse.Result
 
@@ -22,7 +22,7 @@ Result = DescribeUserScramCredentialsResponse.Result
 def handle(broker: Broker, call: Call[DescribeUserScramCredentialsRequest], now: float) -> Effects:  # noqa: ARG001
     users = broker.users
     asked = Counter(user.name for user in call.request.users or ())
-    results = [_describe(users, name, asked[name]) for name in asked or users.with_scram()]
+    results = [_describe(users, name, asked[name]) for name in asked or users.with_scram_credentials()]
     return [Reply(call.ticket, DescribeUserScramCredentialsResponse(error_message="", results=results))]
 
 
@@ -31,7 +31,7 @@ def _describe(users: Users, name: str, times: int) -> Result:
     if times > 1:
         text = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
         return Result(user=name, error_code=ErrorCode.DUPLICATE_RESOURCE, error_message=text)
-    found = users.mechanisms(name)
+    found = users.scram_credentials(name)
     if not found:
         text = f"Attempt to describe a user credential that does not exist: {name}"
         return Result(user=name, error_code=ErrorCode.RESOURCE_NOT_FOUND, error_message=text)
@@ -42,16 +42,16 @@ def _describe(users: Users, name: str, times: int) -> Result:
     return Result(user=name, error_message="", credential_infos=infos)
 
 
-def _cut(broker: Broker, request: DescribeUserScramCredentialsRequest) -> list[DescribeUserScramCredentialsRequest]:
+def _split(broker: Broker, request: DescribeUserScramCredentialsRequest) -> list[DescribeUserScramCredentialsRequest]:
     """By users; not where one is named twice."""
-    users, size = request.users or [], broker.in_a_slice
+    users, size = request.users or [], broker.slice_size
     if len(users) <= size or len({user.name for user in users}) < len(users):
         return []
-    return [copy_with(request, users=part) for part in parts(users, size)]
+    return [copy_with(request, users=part) for part in chunks(users, size)]
 
 
-def _add(response: DescribeUserScramCredentialsResponse, more: DescribeUserScramCredentialsResponse) -> None:
+def _merge(response: DescribeUserScramCredentialsResponse, more: DescribeUserScramCredentialsResponse) -> None:
     response.results += more.results
 
 
-HANDLER = Handler(Versions.parse("0"), in_slices(handle, _cut, _add))
+HANDLER = Handler(Versions.parse("0"), in_slices(handle, _split, _merge))

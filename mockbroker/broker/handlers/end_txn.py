@@ -6,7 +6,7 @@ from kwire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.fetch.answers import complete_ended
+from mockbroker.broker.fetch.delayed_fetch import complete_transaction
 from mockbroker.broker.handlers.handler import Handler
 from mockbroker.transactions import rules
 from mockbroker.transactions.state import Identity
@@ -28,7 +28,7 @@ def handle(broker: Broker, call: Call[EndTxnRequest], now: float) -> Effects:
     response = EndTxnResponse(error_code=error)
     if kip890 and not error:
         response.producer_id, response.producer_epoch = ended.identity
-    return [*complete_ended(broker, ended), Reply(call.ticket, response)]
+    return [*complete_transaction(broker, ended), Reply(call.ticket, response)]
 
 
 HANDLER = Handler(Versions.parse("0-5"), handle)

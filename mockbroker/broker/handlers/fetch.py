@@ -10,22 +10,22 @@ from kwire.messages.fetch import FetchRequest, FetchResponse
 from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply, begin
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.fetch.answers import answered_in_slices, is_to_be_answered, park, read, reply
+from mockbroker.broker.fetch.delayed_fetch import delay, fetch_in_slices, read, reply, responds_at_once
 from mockbroker.broker.handlers.handler import Handler
 
 
 def handle(broker: Broker, call: Call[FetchRequest], now: float) -> Effects:
     request = call.request
-    reading = broker.fetch_sessions(call.client.node).open(request, call.version, now)
-    if isinstance(reading, ErrorCode):
-        return [Reply(call.ticket, FetchResponse(error_code=reading))]
-    reading.waits_until = broker.outside(now) + request.max_wait_ms / 1000
-    if len(reading.wanted) > broker.in_a_slice:
-        return begin(call.ticket, answered_in_slices(broker, call, reading))
-    result = read(broker, call, reading)
-    if is_to_be_answered(call, reading, result):
-        return [reply(broker, call, reading, result)]
-    park(broker, call, reading, result)
+    context = broker.fetch_sessions(call.client.node).open(request, call.version, now)
+    if isinstance(context, ErrorCode):
+        return [Reply(call.ticket, FetchResponse(error_code=context))]
+    context.expires_at = broker.to_client_time(now) + request.max_wait_ms / 1000
+    if len(context.wanted) > broker.slice_size:
+        return begin(call.ticket, fetch_in_slices(broker, call, context))
+    result = read(broker, call, context)
+    if responds_at_once(call, context, result):
+        return [reply(broker, call, context, result)]
+    delay(broker, call, context, result)
     return []
 
 

@@ -47,7 +47,7 @@ def _find(broker: Broker, call: Call[FindCoordinatorRequest], key: str) -> Coord
     if kind == TRANSACTION and (error := _transaction_error(broker, key)):
         text = OF_ERRORS[error] if error == ErrorCode.COORDINATOR_NOT_AVAILABLE else ""
         return Coordinator(key=key, node_id=-1, port=-1, error_code=error, error_message=text)
-    seen = broker.seen_by(call.client.node)
+    seen = broker.metadata_view(call.client.node)
     topic = seen.topics.get(OFFSETS_TOPIC if kind == GROUP else TRANSACTIONS_TOPIC)
     node = None if topic is None else seen.nodes.get(topic.partition_of(key).leader)
     if node is None:

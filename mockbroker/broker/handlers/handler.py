@@ -52,4 +52,4 @@ class Handler:
 
     versions: Versions
     handle: Callable[[Broker, Call[Any], float], Effects]
-    present: Callable[[Any, int], Any] | None = None
+    adapt_response: Callable[[Any, int], Any] | None = None

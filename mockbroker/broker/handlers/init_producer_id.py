@@ -7,7 +7,7 @@ from kwire.messages.init_producer_id import InitProducerIdRequest, InitProducerI
 from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.fetch.answers import complete_ended
+from mockbroker.broker.fetch.delayed_fetch import complete_transaction
 from mockbroker.broker.handlers.handler import Handler
 from mockbroker.transactions import rules
 from mockbroker.transactions.state import NO_EPOCH, NO_PRODUCER, Identity
@@ -27,7 +27,7 @@ def handle(broker: Broker, call: Call[InitProducerIdRequest], now: float) -> Eff
         return [_refused(call, error)]
     expected = None if said.producer_id == NO_PRODUCER else said
     ended = broker.transactions.init(name, request.transaction_timeout_ms, expected, now)
-    effects = complete_ended(broker, ended)
+    effects = complete_transaction(broker, ended)
     if ended.error:
         return [*effects, _refused(call, ended.error)]
     given = InitProducerIdResponse(producer_id=ended.identity.producer_id, producer_epoch=ended.identity.epoch)

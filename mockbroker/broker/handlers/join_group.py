@@ -42,7 +42,7 @@ def handle(broker: Broker, call: Call[JoinGroupRequest], now: float) -> Effects:
     return broker.groups.receive(request.group_id, event, now)
 
 
-def present(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
+def adapt_response(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
     """Before v7 the name of no protocol is empty, from then on null."""
     if version < 7 and response.protocol_name is None:
         return replace(response, protocol_name="")
@@ -66,4 +66,4 @@ def _name(call: Call[JoinGroupRequest]) -> str:
     return call.client.client_id if instance_id is None else instance_id
 
 
-HANDLER = Handler(Versions.parse("0-9"), handle, present)
+HANDLER = Handler(Versions.parse("0-9"), handle, adapt_response)

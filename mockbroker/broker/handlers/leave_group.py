@@ -23,7 +23,7 @@ def handle(broker: Broker, call: Call[LeaveGroupRequest], now: float) -> Effects
     return broker.groups.receive(request.group_id, Leave(ticket=call.ticket, members=members), now)
 
 
-def present(response: LeaveGroupResponse, version: int) -> LeaveGroupResponse:
+def adapt_response(response: LeaveGroupResponse, version: int) -> LeaveGroupResponse:
     """Before v3 the error of the one member is that of the request."""
     if version >= 3:
         return response
@@ -31,4 +31,4 @@ def present(response: LeaveGroupResponse, version: int) -> LeaveGroupResponse:
     return LeaveGroupResponse(error_code=response.error_code or next(iter(errors), 0))
 
 
-HANDLER = Handler(Versions.parse("0-5"), handle, present)
+HANDLER = Handler(Versions.parse("0-5"), handle, adapt_response)

@@ -30,7 +30,7 @@ def handle(broker: Broker, call: Call[ListOffsetsRequest], now: float) -> Effect
 
 def _answered(broker: Broker, call: Call[ListOffsetsRequest], now: float) -> Steps:
     """Each partition is answered once; one that is named twice is refused."""
-    left = broker.in_a_slice
+    left = broker.slice_size
     named = Counter(
         (topic.name, partition.partition_index) for topic in call.request.topics for partition in topic.partitions
     )
@@ -40,7 +40,7 @@ def _answered(broker: Broker, call: Call[ListOffsetsRequest], now: float) -> Ste
         for partition in topic.partitions:
             if left <= 0:
                 now = yield []
-                left = broker.in_a_slice
+                left = broker.slice_size
             left -= 1 if partition.timestamp in (EARLIEST, LATEST) else LOOK_UP
             index = partition.partition_index
             if named[topic.name, index] > 1:

@@ -18,7 +18,7 @@ from mockbroker.base.settings import MAX_NEW_PARTITIONS
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, Handler
 from mockbroker.broker.partition_metadata import partition_metadata
-from mockbroker.broker.slices import parts
+from mockbroker.broker.slices import chunks
 from mockbroker.topics.model import Cluster, Topic, legal_topic_name
 
 RequestTopic = MetadataRequest.Topic
@@ -40,12 +40,12 @@ def handle(broker: Broker, call: Call[MetadataRequest], now: float) -> Effects: 
         request.include_cluster_authorized_operations,
     )
     question = (call.version, call.client.listener, flags, named)
-    answer = None if call.client.node in broker.frozen else broker.metadata.get(epoch, question)
+    answer = None if call.client.node in broker.frozen_metadata else broker.metadata_responses.get(epoch, question)
     if answer is None:
         return begin(call.ticket, _answered(broker, call, epoch, question))
     response, encoded = answer
     reply = Reply(call.ticket, response, encoded)
-    if encoded or broker.metadata.weight(question) <= WEIGHT_OF_PARTITION * broker.in_a_slice:
+    if encoded or broker.metadata_responses.weight(question) <= WEIGHT_OF_PARTITION * broker.slice_size:
         return [reply]
     return begin(call.ticket, _made(reply))  # another request is encoding it
 
@@ -53,10 +53,10 @@ def handle(broker: Broker, call: Call[MetadataRequest], now: float) -> Effects: 
 def _answered(broker: Broker, call: Call[MetadataRequest], epoch: int, question: Hashable) -> Steps:
     """Answer a question, and keep the answer unless the cluster has changed meanwhile, as by asking for a topic."""
     response = yield from _answer(broker, call)
-    if broker.cluster.epoch != epoch or call.client.node in broker.frozen:
+    if broker.cluster.epoch != epoch or call.client.node in broker.frozen_metadata:
         return [Reply(call.ticket, response)]
     weight = WEIGHT_OF_QUESTION * len(call.frame) + WEIGHT_OF_PARTITION * _elements(response)
-    return [Reply(call.ticket, *broker.metadata.keep(epoch, question, response, weight))]
+    return [Reply(call.ticket, *broker.metadata_responses.keep(epoch, question, response, weight))]
 
 
 def _made(reply: Reply) -> Steps:
@@ -70,7 +70,7 @@ def _elements(response: MetadataResponse) -> int:
 
 
 def _answer(broker: Broker, call: Call[MetadataRequest]) -> Generator[Effects, float, MetadataResponse]:
-    cluster = broker.seen_by(call.client.node)
+    cluster = broker.metadata_view(call.client.node)
     asked = call.request.topics
     if error := _error(call.version, asked or ()):
         top = error if call.version >= ERROR_SINCE else ErrorCode.NONE
@@ -84,7 +84,7 @@ def _answer(broker: Broker, call: Call[MetadataRequest]) -> Generator[Effects, f
         names = dict.fromkeys(topic.name for topic in asked if topic.name is not None)
         creates = _creates_topics(broker, call, cluster, names)
         found = (_by_name(broker, cluster, name, creates=creates) for name in names)
-    topics = yield from _with_partitions(cluster, found, broker.in_a_slice)
+    topics = yield from _with_partitions(cluster, found, broker.slice_size)
     response = MetadataResponse(
         brokers=[
             MetadataResponse.Broker(
@@ -109,7 +109,7 @@ def _with_partitions(
     for answer, topic in found:
         topics.append(answer)
         left -= 1
-        for part in parts(topic.partitions, size) if topic is not None else ():
+        for part in chunks(topic.partitions, size) if topic is not None else ():
             if left <= 0:
                 yield []
                 left = size

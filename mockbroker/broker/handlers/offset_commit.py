@@ -9,7 +9,7 @@ from mockbroker.base.effects import Call, Effects, Note, Reply
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
-from mockbroker.broker.slices import by_partitions, in_slices, join_topics
+from mockbroker.broker.slices import in_slices, merge_topics, split_by_partition
 from mockbroker.groups.coordinated import CoordinatedGroup
 from mockbroker.groups.events import Commit
 from mockbroker.groups.offsets import Committed, metadata_too_long
@@ -133,4 +133,4 @@ def _note(call: Call[OffsetCommitRequest], stored: dict[tuple[str, int], int]) -
     )
 
 
-HANDLER = Handler(Versions.parse("0-10"), in_slices(handle, by_partitions, join_topics))
+HANDLER = Handler(Versions.parse("0-10"), in_slices(handle, split_by_partition, merge_topics))

@@ -96,7 +96,7 @@ def handle(broker: Broker, call: Call[OffsetFetchRequest], now: float) -> Effect
 
 def _groups(broker: Broker, call: Call[OffsetFetchRequest]) -> Steps:
     """v8+: any number of groups."""
-    room, slice_ = broker.response_room(), _Slice(broker.in_a_slice)
+    room, slice_ = broker.response_room(), _Slice(broker.slice_size)
     known: dict[tuple[str, str | None, int], tuple[Group, int]] = {}  # of which everything was asked for, and its size
     groups: list[Group] = []
     for asked in call.request.groups:
@@ -123,7 +123,7 @@ def _one_group(broker: Broker, call: Call[OffsetFetchRequest]) -> Steps:
     error = broker.coordinator_error(request.group_id, call.client.node)
     if error and call.version >= 2:
         return [Reply(call.ticket, OffsetFetchResponse(error_code=error))]
-    room, slice_ = broker.response_room(), _Slice(broker.in_a_slice)
+    room, slice_ = broker.response_room(), _Slice(broker.slice_size)
     seen = _Seen.of(broker, call, request.group_id, asked, room, slice_)
     wanted: Iterable[tuple[str, Iterable[int]]]
     if asked is None:

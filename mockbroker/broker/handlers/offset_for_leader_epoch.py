@@ -18,13 +18,13 @@ def handle(broker: Broker, call: Call[OffsetForLeaderEpochRequest], now: float) 
 
 def _answered(broker: Broker, call: Call[OffsetForLeaderEpochRequest]) -> Steps:
     topics: list[Topic] = []
-    left = broker.in_a_slice
+    left = broker.slice_size
     for topic in call.request.topics:
         answers: list[Answer] = []
         for asked in topic.partitions:
             if left <= 0:
                 yield []
-                left = broker.in_a_slice
+                left = broker.slice_size
             left -= 1
             answers.append(_answer(broker, call, topic.topic, asked))
         topics.append(Topic(topic=topic.topic, partitions=answers))

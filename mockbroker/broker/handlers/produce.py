@@ -16,7 +16,7 @@ from kwire.records.message_set import PRODUCE_BATCHES_SINCE
 from kwire.schema import Versions
 from mockbroker.base.effects import Call, Close, Effects, NoReply, Reply, Steps, begin
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.fetch.answers import complete_appended
+from mockbroker.broker.fetch.delayed_fetch import complete_delayed_fetches
 from mockbroker.broker.handlers.handler import Handler
 from mockbroker.topics import configs as topic_configs
 from mockbroker.topics import message_sets
@@ -51,7 +51,9 @@ def handle(broker: Broker, call: Call[ProduceRequest], now: float) -> Effects:
     if len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1:  # as most requests
         asked, grown = request.topic_data[0], list[Partition]()
         answer = _append(broker, call, _topic(broker, call, asked), asked.partition_data[0], grown, now)
-        return _answer(call, ProduceResponse(responses=[_answered(asked, [answer])])) + complete_appended(broker, grown)
+        return _answer(call, ProduceResponse(responses=[_answered(asked, [answer])])) + complete_delayed_fetches(
+            broker, grown
+        )
     return begin(call.ticket, _append_all(broker, call, now))
 
 
@@ -62,18 +64,18 @@ def _append_all(broker: Broker, call: Call[ProduceRequest], now: float) -> Steps
     """
     response = ProduceResponse()
     grown: list[Partition] = []
-    left = broker.in_a_slice
+    left = broker.slice_size
     for asked in _once(call.request.topic_data):
         topic, answers = _topic(broker, call, asked), list[Answer]()
         for data in asked.partition_data:
             if left <= 0:
                 now = yield []
-                left = broker.in_a_slice
+                left = broker.slice_size
                 topic = _topic(broker, call, asked)  # which may have been deleted
             answers.append(_append(broker, call, topic, data, grown, now))
             left -= APPEND + len(data.records or b"") // BYTES
         response.responses.append(_answered(asked, answers))
-    return _answer(call, response) + complete_appended(broker, grown)
+    return _answer(call, response) + complete_delayed_fetches(broker, grown)
 
 
 def _topic(broker: Broker, call: Call[ProduceRequest], asked: RequestTopic) -> Topic | None:

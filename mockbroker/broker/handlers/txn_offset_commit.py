@@ -6,9 +6,9 @@ from kwire import ErrorCode
 from kwire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
-from mockbroker.broker.broker import IN_A_SLICE, Broker
+from mockbroker.broker.broker import SLICE_SIZE, Broker
 from mockbroker.broker.handlers.handler import Handler
-from mockbroker.broker.slices import cut_partitions, in_slices, join_topics
+from mockbroker.broker.slices import in_slices, merge_topics, split_partitions
 from mockbroker.groups.coordinated import CoordinatedGroup
 from mockbroker.groups.events import Commit
 from mockbroker.groups.offsets import Committed, metadata_too_long
@@ -91,9 +91,9 @@ def _hold(
     return NONE
 
 
-def _cut(broker: Broker, request: TxnOffsetCommitRequest) -> list[TxnOffsetCommitRequest]:
+def _split(broker: Broker, request: TxnOffsetCommitRequest) -> list[TxnOffsetCommitRequest]:
     # Not in the smaller slices of the simulator: its reference learns of these offsets by the response alone.
-    return cut_partitions(request, max(broker.in_a_slice, IN_A_SLICE))
+    return split_partitions(request, max(broker.slice_size, SLICE_SIZE))
 
 
-HANDLER = Handler(Versions.parse("0-5"), in_slices(handle, _cut, join_topics))
+HANDLER = Handler(Versions.parse("0-5"), in_slices(handle, _split, merge_topics))

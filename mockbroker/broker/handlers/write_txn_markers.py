@@ -9,7 +9,7 @@ from kwire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMar
 from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.fetch.answers import complete_appended
+from mockbroker.broker.fetch.delayed_fetch import complete_delayed_fetches
 from mockbroker.broker.handlers.handler import Handler
 from mockbroker.topics.model import Partition
 from mockbroker.transactions.state import Identity
@@ -31,7 +31,7 @@ def handle(broker: Broker, call: Call[WriteTxnMarkersRequest], now: float) -> Ef
     markers = [_answer(producer_id, topics) for producer_id, topics in found.items()]
     return [
         *effects,
-        *complete_appended(broker, grown),
+        *complete_delayed_fetches(broker, grown),
         Reply(call.ticket, WriteTxnMarkersResponse(markers=markers)),
     ]
 

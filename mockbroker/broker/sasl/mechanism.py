@@ -14,7 +14,7 @@ class Challenge:
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class Authenticated:
     """The client is ``user``. ``token``: the last one to it; ``until_ms``: when that ends, in ms since 1970."""
 
     user: str
@@ -23,13 +23,13 @@ class Passed:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class Failed:
     """The client may not come in. ``text``: Kafka's words for it; None: those that it has for every mechanism."""
 
     text: str | None = None
 
 
-Verdict: TypeAlias = Challenge | Passed | Refused
+Verdict: TypeAlias = Challenge | Authenticated | Failed
 
 
 class Mechanism(Protocol):

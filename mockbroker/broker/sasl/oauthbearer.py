@@ -8,11 +8,11 @@ import json
 import re
 from typing import Any, TypeGuard
 
-from mockbroker.broker.sasl.mechanism import Challenge, Passed, Refused, Verdict
+from mockbroker.broker.sasl.mechanism import Authenticated, Challenge, Failed, Verdict
 
-AGREED = b"\1"  # what a client says to the error that it was told
-INVALID = b'{"status":"invalid_token"}'
-MOST_SECONDS = 1e15
+ACKNOWLEDGED = b"\1"  # what a client says to the error that it was told
+INVALID_TOKEN = b'{"status":"invalid_token"}'
+MAX_SECONDS = 1e15
 NAME = r"(?:[^=,\x00\x01]|=2C|=3D)+"
 PAIR = r"[A-Za-z]+=[\x20-\x7e\t\r\n]+\x01"
 RESPONSE = re.compile(rf"n,(?:a=(?P<authorization>{NAME}))?,\x01(?P<pairs>(?:{PAIR})+)\x01")
@@ -24,29 +24,29 @@ class OAuthBearer:
     """Two tries: a token that is not valid is told as a challenge, and the client may agree, or send another."""
 
     def __init__(self) -> None:
-        self._told = False
+        self._sent_error = False
 
     def evaluate(self, token: bytes, wall_ms: int) -> Verdict:
-        if self._told and token == AGREED:
-            return Refused(INVALID.decode())
+        if self._sent_error and token == ACKNOWLEDGED:
+            return Failed(INVALID_TOKEN.decode())
         try:
             found = RESPONSE.fullmatch(token.decode())
         except UnicodeDecodeError:
-            return Refused()
+            return Failed()
         bearer = _bearer(found["pairs"]) if found else None
         if found is None or bearer is None:
-            return Refused()
+            return Failed()
         claims = _claims(bearer)
         if claims is None or not _valid(claims, wall_ms):
-            self._told = True
-            return Challenge(INVALID)
+            self._sent_error = True
+            return Challenge(INVALID_TOKEN)
         user, asked = claims["sub"], found["authorization"]
         if asked is not None and asked.replace("=2C", ",").replace("=3D", "=") != user:
-            return Refused(
+            return Failed(
                 f"Authentication failed: Client requested an authorization id ({asked}) that is different from "
                 f"the token's principal name ({user})"
             )
-        return Passed(user, until_ms=int(claims["exp"] * 1000))
+        return Authenticated(user, until_ms=int(claims["exp"] * 1000))
 
 
 def _bearer(pairs: str) -> str | None:
@@ -89,4 +89,4 @@ def _valid(claims: dict[str, Any], wall_ms: int) -> bool:
 
 def _is_time(value: object) -> TypeGuard[float]:
     """Seconds since 1970, with or without a fraction, that milliseconds can be made of."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < MOST_SECONDS
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < MAX_SECONDS

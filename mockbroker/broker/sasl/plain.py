@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mockbroker.broker.sasl.mechanism import Passed, Refused, Verdict
+from mockbroker.broker.sasl.mechanism import Authenticated, Failed, Verdict
 from mockbroker.broker.sasl.users import Users
 
 OTHER_AUTHORIZATION = "Authentication failed: Client requested an authorization id that is different from username"
@@ -17,14 +17,14 @@ class Plain:
     def evaluate(self, token: bytes, wall_ms: int) -> Verdict:  # noqa: ARG002
         parts = token.decode("utf-8", "surrogateescape").split("\0")
         if len(parts) != 3:
-            return Refused(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
+            return Failed(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
         authorization, user, password = parts
         if not user:
-            return Refused("Authentication failed: username not specified")
+            return Failed("Authentication failed: username not specified")
         if not password:
-            return Refused("Authentication failed: password not specified")
-        if not self._users.right(user, password):
-            return Refused("Authentication failed: Invalid username or password")
+            return Failed("Authentication failed: password not specified")
+        if not self._users.is_password(user, password):
+            return Failed("Authentication failed: Invalid username or password")
         if authorization and authorization != user:
-            return Refused(OTHER_AUTHORIZATION)
-        return Passed(user)
+            return Failed(OTHER_AUTHORIZATION)
+        return Authenticated(user)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from scramp import ScramException, ScramMechanism
 
-from mockbroker.broker.sasl.mechanism import Challenge, Passed, Refused, Verdict
+from mockbroker.broker.sasl.mechanism import Authenticated, Challenge, Failed, Verdict
 from mockbroker.broker.sasl.plain import OTHER_AUTHORIZATION
-from mockbroker.broker.sasl.users import SCRAM_HASHES, Scram, ScramCredential, Users
+from mockbroker.broker.sasl.users import SCRAM_HASHES, ScramCredential, ScramCredentials, Users
 
 ITERATIONS = 4096  # Kafka's default
 FIRST = re.compile(r"n,(?:a=(?P<authorization>[^,]+))?,(?:m=[^,]*,)?n=(?P<user>[^,]+),r=.*", re.DOTALL)
@@ -23,28 +23,28 @@ class Scram256Or512:
         self._mechanism = mechanism
         self._users = users
         self._server = ScramMechanism(mechanism).make_server(self._credential, s_nonce=new_nonce())
-        self._begun = False
+        self._sent_challenge = False
 
     def evaluate(self, token: bytes, wall_ms: int) -> Verdict:  # noqa: ARG002
         try:
             text = token.decode()
-            return self._final(text) if self._begun else self._first(text)
+            return self._final(text) if self._sent_challenge else self._first(text)
         except (ScramException, UnicodeDecodeError):
-            return Refused()
+            return Failed()
 
     def _first(self, text: str) -> Verdict:
-        self._begun = True
+        self._sent_challenge = True
         found = FIRST.fullmatch(text)
         if found is None:  # not even "y,,", for a client that could bind channels
-            return Refused()
+            return Failed()
         if found["authorization"] not in (None, found["user"]):
-            return Refused(OTHER_AUTHORIZATION)
+            return Failed(OTHER_AUTHORIZATION)
         self._server.set_client_first(text)
         return Challenge(self._server.get_server_first().encode())
 
     def _final(self, text: str) -> Verdict:
         self._server.set_client_final(text)
-        return Passed(self._user, self._server.get_server_final().encode())
+        return Authenticated(self._user, self._server.get_server_final().encode())
 
     def _credential(self, user: str) -> tuple[bytes, bytes, bytes, int] | None:
         """What scramp asks for; None for nobody."""
@@ -53,7 +53,7 @@ class Scram256Or512:
         return None if found is None else (found.salt, found.stored_key, found.server_key, found.iterations)
 
 
-def derive(passwords: Mapping[str, str], mechanisms: Iterable[str], new_salt: Callable[[], bytes]) -> Scram:
+def derive(passwords: Mapping[str, str], mechanisms: Iterable[str], new_salt: Callable[[], bytes]) -> ScramCredentials:
     """Credentials of all users, for those of the mechanisms that are SCRAM."""
     found: dict[tuple[str, str], ScramCredential] = {}
     for mechanism in mechanisms:

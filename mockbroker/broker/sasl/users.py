@@ -21,7 +21,9 @@ class ScramCredential:
     server_key: bytes
 
     @classmethod
-    def of_salted(cls, mechanism: str, salted_password: bytes, salt: bytes, iterations: int) -> ScramCredential:
+    def from_salted_password(
+        cls, mechanism: str, salted_password: bytes, salt: bytes, iterations: int
+    ) -> ScramCredential:
         """From a password that is salted and hashed already, as AlterUserScramCredentials has it."""
         name = SCRAM_HASHES[mechanism]
         client_key = hmac.digest(salted_password, b"Client Key", name)
@@ -29,26 +31,26 @@ class ScramCredential:
         return cls(salt, iterations, hashlib.new(name, client_key).digest(), server_key)
 
 
-Scram = Mapping[tuple[str, str], ScramCredential]  # by user and mechanism
+ScramCredentials = Mapping[tuple[str, str], ScramCredential]  # by user and mechanism
 
 
 class Users:
     """``passwords``: by user; ``scram``: credentials by user and mechanism, the only part that changes."""
 
-    def __init__(self, passwords: Mapping[str, str] | None = None, scram: Scram | None = None) -> None:
+    def __init__(self, passwords: Mapping[str, str] | None = None, scram: ScramCredentials | None = None) -> None:
         self.passwords = dict(passwords or {})
         self.scram = dict(scram or {})
 
-    def right(self, user: str, password: str) -> bool:
+    def is_password(self, user: str, password: str) -> bool:
         """True if this is the user's password."""
         known = self.passwords.get(user)
         return known is not None and hmac.compare_digest(known.encode(), password.encode("utf-8", "surrogateescape"))
 
-    def mechanisms(self, user: str) -> dict[str, ScramCredential]:
+    def scram_credentials(self, user: str) -> dict[str, ScramCredential]:
         """The SCRAM credentials of a user by mechanism."""
-        found = ((mechanism, self.scram.get((user, mechanism))) for mechanism in SCRAM_NUMBERS)
-        return {mechanism: credential for mechanism, credential in found if credential is not None}
+        credentials = ((mechanism, self.scram.get((user, mechanism))) for mechanism in SCRAM_NUMBERS)
+        return {mechanism: credential for mechanism, credential in credentials if credential is not None}
 
-    def with_scram(self) -> list[str]:
+    def with_scram_credentials(self) -> list[str]:
         """Users that have SCRAM credentials, in order."""
         return sorted({name for name, _ in self.scram})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from mockbroker.broker.broker import IN_A_SLICE
+from mockbroker.broker.broker import SLICE_SIZE
 from mockbroker.lab.simulation.dice import Dice
 from mockbroker.lab.simulation.script import (
     ADMIN_FAULTS,
@@ -102,14 +102,14 @@ def _script(scheme: str, dice: Dice, seed: int, events: int, kinds: list[str]) -
         sync=dice.pick([0.0, 0.002, 0.02, 0.2]) if dice.chance(0.7) else -1.0,
         members=members,
         faults=tuple(sorted(faults, key=lambda fault: fault.at)),
-        in_a_slice=_in_a_slice(seed),
+        slice_size=_slice_size(seed),
     )
 
 
-def _in_a_slice(seed: int) -> int:
+def _slice_size(seed: int) -> int:
     """A few elements for some seeds, so that others are served in the middle of nearly every request."""
     dice = Dice("slices", seed)
-    return dice.pick([1, 2, 3]) if dice.chance(0.3) else IN_A_SLICE
+    return dice.pick([1, 2, 3]) if dice.chance(0.3) else SLICE_SIZE
 
 
 def _members(dice: Dice, release: str, topics: list[str]) -> tuple[MemberScript, ...]:

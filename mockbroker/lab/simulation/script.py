@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
-from mockbroker.broker.broker import IN_A_SLICE
+from mockbroker.broker.broker import SLICE_SIZE
 
 # Kinds of faults and operations. ``who`` is the number of a member or of a broker, ``value`` a duration or a choice.
 MEMBER_FAULTS = (
@@ -119,7 +119,7 @@ class Script:
         sync: longest time of a disk sync, seconds; negative for no disk.
         members: the clients.
         faults: the faults, in order.
-        in_a_slice: elements of a request handled before other requests have their turn.
+        slice_size: elements of a request handled before other requests have their turn.
     """
 
     seed: int
@@ -132,7 +132,7 @@ class Script:
     sync: float
     members: tuple[MemberScript, ...]
     faults: tuple[Fault, ...]
-    in_a_slice: int = IN_A_SLICE
+    slice_size: int = SLICE_SIZE
 
     def lines(self) -> list[str]:
         """Return the script as lines for people."""
@@ -141,7 +141,7 @@ class Script:
             f"seed {self.seed}, scheme {self.scheme}, {self.events} events, {self.brokers} brokers like {self.release}",
             f"settings {settings}",
             f"disk {f'syncs in {self.sync} s' if self.sync >= 0 else 'none'}",
-            f"slices of {self.in_a_slice} elements",
+            f"slices of {self.slice_size} elements",
             f"topics {' '.join(f'{name}:{count}' for name, count in self.topics.items())}",
             *map(str, self.members),
             *map(str, self.faults),

@@ -176,7 +176,7 @@ class Shell:
         self._tick_at = inf
         self._looked = 0
         router.journal.listeners.append(self._noted)
-        router.journal.most = NOTES_KEPT
+        router.journal.max_events = NOTES_KEPT
 
     @property
     def broker(self) -> Broker:
@@ -339,7 +339,7 @@ class Shell:
         self.away.clear()
         now = self.now
         self.router.restart(self._successor(self.disk), 0.0)
-        self.pump.deliver(self.router.finish(failover.recovered(self.broker, now), now))
+        self.pump.deliver(self.router.finish(failover.recover(self.broker, now), now))
         self.broker.groups.schedule_sweep(now)
         self.trace.add(now, f"the process is back, with {len(self.broker.groups)} groups")
         self.watchers.notify("back", self.broker, now)

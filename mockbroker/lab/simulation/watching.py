@@ -91,7 +91,7 @@ def is_away(broker: Broker, group_id: str) -> bool:
         partition.leader == NO_LEADER
         or partition.index in broker.loading
         or partition.leader not in broker.cluster.nodes
-        or LossDue(partition.leader) in broker.waits
+        or LossDue(partition.leader) in broker.deadlines
     )
 
 

@@ -60,7 +60,7 @@ class World:
         def broker_on(kept: Disk | None) -> Broker:
             cluster = None if kept is None else kept.open(nodes, ids.uuid)
             broker = Broker(nodes, settings, ids.uuid, release, cluster=cluster)
-            broker.in_a_slice = script.in_a_slice
+            broker.slice_size = script.slice_size
             return broker
 
         broker = broker_on(disk)
@@ -213,13 +213,13 @@ class World:
         node, broker = fault.who, self.shell.broker
         if not self.shell.down and node in broker.cluster.nodes and node not in self.shell.away:
             self.shell.take_away(node)
-            self.shell.change(failover.kill(broker, node, self.shell.now, fault.value * NOTICED))
+            self.shell.change(failover.kill_broker(broker, node, self.shell.now, fault.value * NOTICED))
             self.queue.after(fault.value, self._broker_back, node)
 
     def _stop_broker(self, fault: Fault) -> None:
         node, broker = fault.who, self.shell.broker
         if not self.shell.down and node in broker.cluster.nodes and node not in self.shell.away:
-            self.shell.change(failover.stop(broker, node, self.shell.now))
+            self.shell.change(failover.stop_broker(broker, node, self.shell.now))
             self.shell.take_away(node)
             self.queue.after(fault.value, self._broker_back, node)
 
@@ -227,7 +227,7 @@ class World:
         if not self.shell.down and node in self.shell.away:
             del self.shell.away[node]
             self.trace.add(self.shell.now, f"broker {node} is back")
-            self.shell.change(failover.start(self.shell.broker, node, self.shell.now))
+            self.shell.change(failover.start_broker(self.shell.broker, node, self.shell.now))
 
     def _move(self, fault: Fault) -> None:
         cluster = self._cluster()
@@ -236,16 +236,16 @@ class World:
         others = [node for node in others if node != partition.leader]
         if others and partition.leader != NO_LEADER and not self.shell.down:
             node = self._chance.pick(others)
-            self.shell.change(failover.move(self.shell.broker, partition, node, self.shell.now))
+            self.shell.change(failover.move_leader(self.shell.broker, partition, node, self.shell.now))
 
     def _stale(self, fault: Fault) -> None:
         if not self.shell.down:
             broker = self.shell.broker
-            broker.frozen[fault.who] = broker.cluster.snapshot()
+            broker.frozen_metadata[fault.who] = broker.cluster.snapshot()
             self.queue.after(fault.value, self._fresh, fault.who)
 
     def _fresh(self, node: int) -> None:
-        self.shell.broker.frozen.pop(node, None)
+        self.shell.broker.frozen_metadata.pop(node, None)
 
     def _swizzle(self, fault: Fault) -> None:
         """Clog links one after another, and unclog them in another order."""
@@ -298,7 +298,7 @@ class World:
         if self.shell.disk is not None:
             self.shell.disk.fails = False
         self.shell.restart()
-        self.shell.broker.frozen.clear()
+        self.shell.broker.frozen_metadata.clear()
         for node in list(self.shell.away):
             self._broker_back(node)
         late = [client.stands for client in self.clients]

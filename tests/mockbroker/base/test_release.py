@@ -50,7 +50,7 @@ def test_what_is_told_is_what_is_served(name):
     router = Router(broker, Journal(0.0))
     had = RECORDED[name]["versions"] if name in RECORDED else None
     for key, handler in HANDLERS.items():
-        told = broker.served.get(key)
+        told = broker.advertised_versions.get(key)
         if had is not None and str(key) not in had:
             assert told is None
             continue

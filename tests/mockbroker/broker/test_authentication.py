@@ -64,7 +64,7 @@ class Connection:
         if not isinstance(request, Token | UnsupportedVersion):
             key = schema_of(type(request)).api.key
         ticket = Ticket(1, 1, key, version)
-        assert self.authentication.bare == isinstance(request, Token) or not isinstance(request, Token)
+        assert self.authentication.raw_tokens == isinstance(request, Token) or not isinstance(request, Token)
         outcome = self.authentication.check(
             Call(ticket, Client(0, "me", "/"), request), self.now, WALL + round(self.now * 1000)
         )

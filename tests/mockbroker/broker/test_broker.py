@@ -9,8 +9,8 @@ from kwire import ErrorCode as E
 from kwire.java import partition_for
 from kwire.messages.fetch import FetchRequest
 from mockbroker.base.effects import Call, Client, Ticket
-from mockbroker.broker.fetch.purgatory import ParkedFetches
-from mockbroker.broker.fetch.sessions import Reading
+from mockbroker.broker.fetch.purgatory import FetchPurgatory
+from mockbroker.broker.fetch.session_cache import FetchContext
 from mockbroker.topics.model import Partition
 
 
@@ -69,30 +69,30 @@ def test_member_ids_are_never_the_same():
     assert all(member_id.startswith("c-") for member_id in ids)
 
 
-READING = Reading({}, 0.0, by_id=False)
+CONTEXT = FetchContext({}, 0.0, by_id=False)
 
 
 def test_fetches_wait_for_partitions_oldest_first():
-    parked = ParkedFetches()
+    purgatory = FetchPurgatory()
     first, second, other = call(1), call(2), call(3)
-    parked.park(first, READING, [("t", 0), ("t", 1)])
-    parked.park(other, READING, [("u", 0)])
-    parked.park(second, READING, [("t", 1)])
-    assert parked.of([Partition("t", 1, [0])]) == [(first, READING), (second, READING)]
-    assert parked.of([Partition("t", 0, [0])]) == [(first, READING)]
-    assert parked.of([Partition("t", 2, [0])]) == []
-    assert parked.remove(first.ticket) == (first, READING)
-    assert parked.remove(first.ticket) is None
-    assert parked.of([Partition("t", 1, [0])]) == [(second, READING)]
-    parked.remove(second.ticket)
-    parked.remove(other.ticket)
-    assert (parked.calls, parked.by_partition, parked.wanted) == ({}, {}, {})
+    purgatory.add(first, CONTEXT, [("t", 0), ("t", 1)])
+    purgatory.add(other, CONTEXT, [("u", 0)])
+    purgatory.add(second, CONTEXT, [("t", 1)])
+    assert purgatory.watching([Partition("t", 1, [0])]) == [(first, CONTEXT), (second, CONTEXT)]
+    assert purgatory.watching([Partition("t", 0, [0])]) == [(first, CONTEXT)]
+    assert purgatory.watching([Partition("t", 2, [0])]) == []
+    assert purgatory.remove(first.ticket) == (first, CONTEXT)
+    assert purgatory.remove(first.ticket) is None
+    assert purgatory.watching([Partition("t", 1, [0])]) == [(second, CONTEXT)]
+    purgatory.remove(second.ticket)
+    purgatory.remove(other.ticket)
+    assert (purgatory.pending, purgatory.watchers, purgatory.watched) == ({}, {}, {})
 
 
 def test_a_partition_named_twice_in_one_fetch():
-    parked = ParkedFetches()
+    purgatory = FetchPurgatory()
     twice = call(1)
-    parked.park(twice, READING, [("t", 0), ("t", 0)])
-    assert parked.of([Partition("t", 0, [0])]) == [(twice, READING)]
-    assert parked.remove(twice.ticket) == (twice, READING)
-    assert (parked.calls, parked.by_partition, parked.wanted) == ({}, {}, {})
+    purgatory.add(twice, CONTEXT, [("t", 0), ("t", 0)])
+    assert purgatory.watching([Partition("t", 0, [0])]) == [(twice, CONTEXT)]
+    assert purgatory.remove(twice.ticket) == (twice, CONTEXT)
+    assert (purgatory.pending, purgatory.watchers, purgatory.watched) == ({}, {}, {})

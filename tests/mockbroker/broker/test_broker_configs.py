@@ -8,7 +8,7 @@ from broker_configs import RELEASES, recorded
 from mockbroker.base.kafka_settings import kafka_settings
 from mockbroker.base.release import RELEASES as ALL
 from mockbroker.base.settings import Settings
-from mockbroker.broker.broker_configs import described
+from mockbroker.broker.broker_configs import broker_configs
 from mockbroker.topics.model import Node
 
 STATIC = 4  # config_source; 3 is a default of the whole cluster, which is no setting of a broker
@@ -28,7 +28,7 @@ OUR_OWN = {  # settings with another default here
 
 def all_of(release: str, **given: object) -> dict[str, object]:
     settings = Settings.parse({name.replace("_", "."): value for name, value in given.items()})
-    return {one.name: one for one in described(settings, ALL[release], NODE)}
+    return {one.name: one for one in broker_configs(settings, ALL[release], NODE)}
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -37,7 +37,7 @@ def test_as_a_real_broker_with_the_same_settings(release: str) -> None:
     answer = {config["name"]: config for config in recorded(release) if config["name"] in known}
     given = {name: config["value"] for name, config in answer.items() if config["config_source"] == STATIC}
     settings = Settings.parse({name: value for name, value in given.items() if name not in OUR_OWN})
-    found = {one.name: one for one in described(settings, ALL[release], NODE)}
+    found = {one.name: one for one in broker_configs(settings, ALL[release], NODE)}
     assert set(answer) <= set(found)
     for name, config in answer.items():
         one = found[name]

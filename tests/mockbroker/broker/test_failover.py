@@ -61,10 +61,10 @@ class Failing(BrokerHarness):
 
     def move(self) -> None:
         partition = self.broker.cluster.partition(*self.broker.offsets_partition("g"))
-        self.make(failover.move, partition, self.other)
+        self.make(failover.move_leader, partition, self.other)
 
     def kill(self, node: int, noticed_after: float = 0.0) -> None:
-        self._take(self.router.finish(failover.kill(self.broker, node, self.now, noticed_after), self.now))
+        self._take(self.router.finish(failover.kill_broker(self.broker, node, self.now, noticed_after), self.now))
 
     def beat(self, member_id: str, generation: int = 1, node: int | None = None) -> E:
         asked = HeartbeatRequest(group_id="g", generation_id=generation, member_id=member_id)
@@ -117,7 +117,7 @@ def test_the_next_coordinator_has_all_four_of_its_jobs():
         each.read()
         assert each.commit() == E.NONE
     lost = harness.broker.coordinator("g")
-    harness._take(harness.router.finish(failover.kill(harness.broker, lost, harness.now, 0.0), harness.now))
+    harness._take(harness.router.finish(failover.kill_broker(harness.broker, lost, harness.now, 0.0), harness.now))
     assert harness.broker.coordinator("g") != lost
     first, *others = harness.members
     assert first.committed() == {("t", index): index + 1 for index in range(6)}
@@ -246,7 +246,7 @@ def test_a_broker_is_lost(harness):
     harness.kill(0)
     assert harness.leaders(1) == ([1, 2], [1, 1], [[1, 2], [1, 2]], [[0], [0]])
     assert harness.leaders(1, "alone") == ([1, 2], [-1], [[0]], [[0]])
-    harness.make(failover.start, 0)
+    harness.make(failover.start_broker, 0)
     assert harness.leaders(1) == ([0, 1, 2], [1, 1], [[0, 1, 2], [1, 2, 0]], [[], []])
     assert harness.leaders(1, "alone") == ([0, 1, 2], [0], [[0]], [[]])
     assert harness.beat(member_id) == E.NONE
@@ -272,7 +272,7 @@ def test_back_before_it_is_noticed(harness):
     old = harness.coordinator
     harness.kill(old, 9.0)
     harness.wait(1.0)
-    harness.make(failover.start, old)
+    harness.make(failover.start_broker, old)
     assert harness.coordinator == old
     assert harness.beat(member_id) == E.NONE
     harness.wait(9.0)
@@ -288,11 +288,11 @@ def test_nobody_is_left_to_coordinate(harness):
     cluster = harness.broker.cluster
     partition = cluster.partition(*harness.broker.offsets_partition("g"))
     partition.replicas = [0]
-    harness.make(failover.start, 0)
-    harness.make(failover.move, partition, 0)
+    harness.make(failover.start_broker, 0)
+    harness.make(failover.move_leader, partition, 0)
     harness.kill(0)
     assert harness.find(2) == (E.COORDINATOR_NOT_AVAILABLE, -1)
-    harness.make(failover.start, 0)
+    harness.make(failover.start_broker, 0)
     assert harness.find(2) == (E.NONE, 0)
     assert harness.beat(member_id) == E.NONE
 
@@ -300,15 +300,15 @@ def test_nobody_is_left_to_coordinate(harness):
 def test_what_cannot_be(harness):
     partition = harness.broker.cluster.partition("alone", 0)
     with pytest.raises(failover.FailoverError, match=r"broker 1 cannot lead alone 0: only \[0\] can"):
-        failover.move(harness.broker, partition, 1, 0.0)
+        failover.move_leader(harness.broker, partition, 1, 0.0)
     with pytest.raises(failover.FailoverError, match="broker 0 runs"):
-        failover.start(harness.broker, 0, 0.0)
+        failover.start_broker(harness.broker, 0, 0.0)
     with pytest.raises(failover.FailoverError, match="there is no broker 7"):
-        failover.stop(harness.broker, 7, 0.0)
+        failover.stop_broker(harness.broker, 7, 0.0)
     harness.kill(1, 5.0)
     with pytest.raises(failover.FailoverError, match="there is no broker 1 that runs"):
-        failover.kill(harness.broker, 1, 0.0, 0.0)
-    assert failover.move(harness.broker, partition, 0, 0.0) == []
+        failover.kill_broker(harness.broker, 1, 0.0, 0.0)
+    assert failover.move_leader(harness.broker, partition, 0, 0.0) == []
 
 
 def test_a_fetch_that_waits_hears_that_the_leader_moved(harness):
@@ -317,7 +317,7 @@ def test_a_fetch_that_waits_hears_that_the_leader_moved(harness):
     asked = FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=topics)
     waiting = harness.send(asked, 11, node=0)
     assert waiting.parked
-    harness.make(failover.move, harness.broker.cluster.partition("t", 0), 1)
+    harness.make(failover.move_leader, harness.broker.cluster.partition("t", 0), 1)
     assert waiting.answer.responses[0].partitions[0].error_code == E.NOT_LEADER_OR_FOLLOWER
 
 
@@ -373,7 +373,7 @@ def test_the_preferred_leader_is_elected(harness):
     assert elect() == [E.PREFERRED_LEADER_NOT_AVAILABLE]
     assert elect(1) == [E.ELECTION_NOT_NEEDED]
     assert elect(1, ["alone"]) == [E.ELIGIBLE_LEADERS_NOT_AVAILABLE]
-    harness.make(failover.start, 0)
+    harness.make(failover.start_broker, 0)
     assert harness.leaders(1)[1] == [1, 1]
     assert elect() == [E.NONE]
     assert harness.leaders(1)[1] == [0, 1]
@@ -390,7 +390,7 @@ def test_the_preferred_leader_is_elected(harness):
 def test_a_broker_that_hears_of_nothing(harness):
     member_id = stable_member(harness, "g")
     old, stale = harness.coordinator, harness.other
-    harness.broker.frozen[stale] = harness.broker.cluster.snapshot()
+    harness.broker.frozen_metadata[stale] = harness.broker.cluster.snapshot()
     before = harness.leaders(stale)
     harness.kill(old)
     fresh = harness.coordinator if harness.coordinator != stale else harness.other
@@ -398,13 +398,13 @@ def test_a_broker_that_hears_of_nothing(harness):
     assert harness.find(fresh) == (E.NONE, harness.coordinator)
     assert harness.leaders(stale) == before != harness.leaders(fresh)
     assert harness.beat(member_id) == E.NONE
-    harness.broker.frozen.clear()
+    harness.broker.frozen_metadata.clear()
     assert harness.find(stale) == (E.NONE, harness.coordinator)
 
 
 def test_a_broker_that_has_not_heard_of_the_transaction_log(harness):
     stale = harness.other
-    harness.broker.frozen[stale] = harness.broker.cluster.snapshot()
+    harness.broker.frozen_metadata[stale] = harness.broker.cluster.snapshot()
     asked = FindCoordinatorRequest(coordinator_keys=["p"], key_type=1)
     assert harness.ask(asked, 4, node=harness.coordinator).coordinators[0].error_code == E.NONE
     assert harness.ask(asked, 4, node=stale).coordinators[0].error_code == E.COORDINATOR_NOT_AVAILABLE
@@ -458,7 +458,7 @@ def recovered_without_markers(harness: BrokerHarness) -> Broker:
     cluster = Cluster(nodes, lambda: old.cluster_id)
     cluster.restore(old.cluster_id, topics, 0)
     broker = Broker(nodes, harness.broker.settings, lambda: old.cluster_id, cluster=cluster)
-    Router(broker, Journal(0.0)).finish(failover.recovered(broker, harness.now), harness.now)
+    Router(broker, Journal(0.0)).finish(failover.recover(broker, harness.now), harness.now)
     return broker
 
 

@@ -81,7 +81,7 @@ def test_json_omits_optional_fields_without_a_value(journal):
 
 def test_the_oldest_events_go_where_a_bound_is_set():
     journal = Journal(0.0)
-    journal.most = 10
+    journal.max_events = 10
     for number in range(100):
         journal.record(Note(event=EventKind.JOIN, group=str(number)), 0.0)
     assert 10 <= len(journal.events) <= 20

@@ -20,15 +20,15 @@ def test_a_request_is_told_with_its_time() -> None:
     log = RequestLog(100.0)
     asked = call()
     log.record(asked, 101.5)
-    (told,) = log.of("Heartbeat")
+    (told,) = log.select("Heartbeat")
     assert (told.time_ms, told.api, told.version, told.client_id) == (1500, "Heartbeat", 4, "c")
     assert (told.node, told.host) == (2, "127.0.0.1")
     assert told.body == asked.request
-    assert log.of("Fetch") == []
+    assert log.select("Fetch") == []
     log.restart(200.0)
-    assert log.of() == []
+    assert log.select() == []
     log.record(asked, 200.0)
-    assert log.of()[0].time_ms == 0
+    assert log.select()[0].time_ms == 0
 
 
 LIMITS = [  # bytes of each, how many are kept
@@ -45,4 +45,6 @@ def test_the_oldest_go_first(size: int, kept: int) -> None:
     asked = call(FRAME + bytes(size - len(FRAME)))  # what stands behind the body is ignored
     for number in range(REQUESTS_KEPT + 5):
         log.record(asked, float(number))
-    assert [told.time_ms for told in log.of()] == [n * 1000 for n in range(REQUESTS_KEPT + 5 - kept, REQUESTS_KEPT + 5)]
+    assert [told.time_ms for told in log.select()] == [
+        n * 1000 for n in range(REQUESTS_KEPT + 5 - kept, REQUESTS_KEPT + 5)
+    ]

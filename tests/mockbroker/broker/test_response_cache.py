@@ -1,12 +1,12 @@
-"""Answers that stay the same: kept while the cluster is as it was, and no more than fit."""
+"""ResponseCache that stay the same: kept while the cluster is as it was, and no more than fit."""
 
 from __future__ import annotations
 
-from mockbroker.broker.response_cache import MOST, Answers
+from mockbroker.broker.response_cache import MAX_BYTES, ResponseCache
 
 
 def test_an_answer_is_kept_for_its_epoch_alone():
-    answers = Answers()
+    answers = ResponseCache()
     assert answers.get(0, "q") is None
     response, encoded = answers.keep(0, "q", "yes", 10)
     assert (response, encoded) == ("yes", {})
@@ -19,16 +19,16 @@ def test_an_answer_is_kept_for_its_epoch_alone():
 
 
 def test_bytes_are_bounded():
-    answers = Answers()
+    answers = ResponseCache()
     for number in range(10):
-        answers.keep(0, number, "yes", MOST // 4)
+        answers.keep(0, number, "yes", MAX_BYTES // 4)
         assert len(answers) <= 4
     assert answers.get(0, 9) is not None
 
 
 def test_one_that_is_too_large_is_not_kept_and_drives_nobody_out():
-    answers = Answers()
+    answers = ResponseCache()
     answers.keep(0, "small", "yes", 1)
-    assert answers.keep(0, "large", "yes", MOST + 1)[0] == "yes"
+    assert answers.keep(0, "large", "yes", MAX_BYTES + 1)[0] == "yes"
     assert answers.get(0, "large") is None
     assert answers.get(0, "small") is not None

@@ -46,7 +46,7 @@ def test_what_is_served(harness):
 def test_only_what_it_was_given_is_served_and_told(harness):
     router = Router(harness.broker, Journal(0.0), {18: HANDLERS[18]})
     assert not router.serves(11, 9)
-    assert set(harness.broker.served) == {18}
+    assert set(harness.broker.advertised_versions) == {18}
 
 
 def test_each_key_has_the_handler_of_its_api():
@@ -118,7 +118,7 @@ def test_a_parked_join_of_somebody_who_went_stays_parked():
 
 def test_forgetting_what_does_not_wait_is_nothing(harness):
     harness.router.forget(Ticket(1, 1, 1, 11))
-    assert FetchDue(Ticket(1, 1, 1, 11)) not in harness.broker.waits
+    assert FetchDue(Ticket(1, 1, 1, 11)) not in harness.broker.deadlines
 
 
 def test_notes_go_to_the_journal_and_not_to_the_client(harness):

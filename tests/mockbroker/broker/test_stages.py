@@ -86,7 +86,7 @@ def test_answer_to_a_pending_request_passes_the_stages_once() -> None:
 def test_request_in_slices_passes_the_stages_once() -> None:
     harness, passed = BrokerHarness(), list[str]()
     harness.router.stages = (Recorded("all", passed),)
-    harness.broker.in_a_slice = 1
+    harness.broker.slice_size = 1
     harness.ask(
         CreateTopicsRequest(topics=[CreateTopicsRequest.Topic(name=name, num_partitions=1) for name in "abc"]), 7
     )
@@ -109,4 +109,4 @@ def test_stage_without_methods_changes_nothing() -> None:
 def test_request_is_in_the_log_once(refuses: bool) -> None:
     harness = BrokerHarness()
     heartbeat(harness, [Recorded("own", [], refuses=refuses)])
-    assert [request.api for request in harness.router.requests.of("Heartbeat")] == ["Heartbeat"]
+    assert [request.api for request in harness.router.requests.select("Heartbeat")] == ["Heartbeat"]

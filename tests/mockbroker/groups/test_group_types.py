@@ -100,7 +100,7 @@ def test_the_group_fails_over() -> None:
     hello(harness, "b", parked=True)
     before = toy(harness)
     partition = harness.broker.cluster.topics[OFFSETS_TOPIC].partition_of("g")
-    effects = failover.move(harness.broker, partition, 1 - partition.leader, harness.now)
+    effects = failover.move_leader(harness.broker, partition, 1 - partition.leader, harness.now)
     replies = [effect.response for effect in effects if isinstance(effect, Reply)]
     assert replies == [Welcome(2, E.NOT_COORDINATOR)]
     after = toy(harness)

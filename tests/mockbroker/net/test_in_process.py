@@ -117,7 +117,7 @@ async def test_whoever_is_cancelled_hangs_up(autojump_clock):
         line = cluster.connect()
         with trio.move_on_after(1):
             await line.ask(fetch(500.0), 12)
-        assert not cluster._router.broker.fetches.calls
+        assert not cluster._router.broker.fetch_purgatory.pending
         with pytest.raises(ConnectionClosedError, match="the client has closed"):
             await line.ask(ListGroupsRequest())
 

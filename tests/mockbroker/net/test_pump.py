@@ -277,7 +277,7 @@ def test_answer_that_another_request_is_encoding_takes_slices() -> None:
     first, second = place.connect(), place.connect()
     question = MetadataRequest(topics=[MetadataRequest.Topic(name="t")]), 12
     place.send(first, question)
-    while place.harness.broker.metadata.get(place.harness.broker.cluster.epoch, KEPT) is None:
+    while place.harness.broker.metadata_responses.get(place.harness.broker.cluster.epoch, KEPT) is None:
         place.pump.turn(0.0)
     place.send(second, question)
     assert place.turns() >= 4
@@ -304,7 +304,7 @@ def test_offset_fetch_in_slices_reads_the_offsets_of_one_moment() -> None:
 def test_offset_fetch_of_one_partition_may_take_two_slices() -> None:
     """Groups and topics count as well as partitions."""
     place = Place(t=1)
-    place.harness.broker.in_a_slice = 2
+    place.harness.broker.slice_size = 2
     long, short = place.connect(), place.connect()
     place.send(short, commit([0]))
     place.turns()
@@ -400,7 +400,7 @@ def test_fetch_of_many_partitions_is_read_in_slices() -> None:
 def test_fetch_in_slices_sees_what_comes_while_it_reads(slices: int) -> None:
     """Also in partitions that it has read, and once it waits."""
     place = Place(t=6)
-    place.harness.broker.in_a_slice = 2
+    place.harness.broker.slice_size = 2
     long, short = place.connect(), place.connect()
     place.send(long, fetch(range(6), wait_ms=1_000))
     for _ in range(slices):
@@ -413,7 +413,7 @@ def test_fetch_in_slices_sees_what_comes_while_it_reads(slices: int) -> None:
 
 def test_fetch_in_slices_waits_until_its_time_is_over() -> None:
     place = Place(t=6)
-    place.harness.broker.in_a_slice = 2
+    place.harness.broker.slice_size = 2
     wire = place.connect()
     place.send(wire, fetch(range(6), wait_ms=1_000))
     place.turns()
@@ -421,25 +421,25 @@ def test_fetch_in_slices_waits_until_its_time_is_over() -> None:
     place.pump.deliver(place.harness.router.tick(1.0))
     place.turns()
     assert [len(response.responses[0].partitions) for response in wire.sent] == [6]
-    assert place.harness.broker.fetches.calls == {}
+    assert place.harness.broker.fetch_purgatory.pending == {}
 
 
 def test_fetch_in_slices_is_forgotten_with_its_connection() -> None:
     place = Place(t=6)
-    place.harness.broker.in_a_slice = 2
+    place.harness.broker.slice_size = 2
     wire = place.connect()
     place.send(wire, fetch(range(6), wait_ms=1_000))
     place.pump.turn(0.0)
     place.pump.close(wire)
     place.turns()
-    assert place.harness.broker.fetches.calls == {}
+    assert place.harness.broker.fetch_purgatory.pending == {}
 
 
 @pytest.mark.parametrize("slices", range(1, 5))
 def test_fetch_session_has_one_request_at_a_time(slices: int) -> None:
     """Another connection uses the session between two slices of its request."""
     place = Place(t=6)
-    place.harness.broker.in_a_slice = 2
+    place.harness.broker.slice_size = 2
     long, other = place.connect(), place.connect()
     place.send(long, fetch(range(6), session=(0, 0)))
     place.turns()
@@ -469,7 +469,7 @@ def test_produce_to_many_partitions_is_appended_in_slices() -> None:
 
 def test_topic_deleted_between_slices_of_a_produce_is_unknown() -> None:
     place = Place(t=6)
-    place.harness.broker.in_a_slice = 6  # two partitions
+    place.harness.broker.slice_size = 6  # two partitions
     long, short = place.connect(), place.connect()
     place.send(long, production(range(6)))
     place.pump.turn(0.0)
@@ -482,7 +482,7 @@ def test_topic_deleted_between_slices_of_a_produce_is_unknown() -> None:
 def test_fetch_that_waits_is_answered_after_a_produce_in_slices() -> None:
     """With the records of all slices, as in Kafka, which completes fetches after the whole request."""
     place = Place(t=6)
-    place.harness.broker.in_a_slice = 6
+    place.harness.broker.slice_size = 6
     long, short = place.connect(), place.connect()
     place.send(short, fetch(range(6), wait_ms=1_000))
     place.turns()
@@ -493,7 +493,7 @@ def test_fetch_that_waits_is_answered_after_a_produce_in_slices() -> None:
 
 def test_transactional_commit_in_slices_holds_every_offset() -> None:
     place = Place(t=2_500)
-    place.harness.broker.in_a_slice = 1_000
+    place.harness.broker.slice_size = 1_000
     long, short = place.connect(), place.connect()
     begun = place.harness.ask(InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=60_000), 4)
     identity = {"producer_id": begun.producer_id, "producer_epoch": begun.producer_epoch}

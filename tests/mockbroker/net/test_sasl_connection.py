@@ -64,7 +64,7 @@ def test_a_token_without_a_header():
     served = Served()
     assert served.ask(SaslHandshakeRequest(mechanism="PLAIN"), 0).error_code == E.NONE
     assert served.send(b"\0alice\0alice-secret") == pack(b"")
-    assert (served.authentication.user, served.authentication.bare) == ("alice", False)
+    assert (served.authentication.user, served.authentication.raw_tokens) == ("alice", False)
     assert served.ask(*BEAT).error_code == E.UNKNOWN_MEMBER_ID
 
 
@@ -74,7 +74,7 @@ def test_tokens_of_scram_without_headers():
     challenge = served.send(b"n,,n=alice,r=abc")
     assert challenge is not None
     assert challenge[4:].startswith(b"r=abcserver,s=")
-    assert served.authentication.bare
+    assert served.authentication.raw_tokens
 
 
 def test_sizes():

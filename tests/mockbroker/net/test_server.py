@@ -247,7 +247,7 @@ async def test_a_handler_that_raises_closes_its_own_connection_only(caplog):
 
 
 async def test_answer_that_cannot_be_encoded_closes_its_connection(caplog):
-    async with serving(handlers={**HANDLERS, 12: replace(HANDLERS[12], present=lambda *_: object())}) as place:
+    async with serving(handlers={**HANDLERS, 12: replace(HANDLERS[12], adapt_response=lambda *_: object())}) as place:
         bad, good = await place.connect(), await place.connect()
         await bad.send(BEAT)
         assert await bad.closed() == b""
@@ -456,12 +456,12 @@ async def test_waiting_fetches_end_with_their_connection(clock):
         for _ in range(50):
             peer = await place.connect()
             await peer.send(fetch(wait=86_400_000))
-            await place.until(lambda: place.broker.fetches.calls)
+            await place.until(lambda: place.broker.fetch_purgatory.pending)
             await peer.stream.aclose()
             await place.until(lambda: not place.server.connections)
-            assert not place.broker.fetches.calls
-        parked = place.broker.fetches
-        assert (parked.by_partition, parked.wanted, len(place.broker.waits)) == ({}, {}, 0)
+            assert not place.broker.fetch_purgatory.pending
+        purgatory = place.broker.fetch_purgatory
+        assert (purgatory.watchers, purgatory.watched, len(place.broker.deadlines)) == ({}, {}, 0)
 
 
 async def test_a_fetch_that_names_a_partition_twice_harms_nobody(clock):
@@ -471,9 +471,9 @@ async def test_a_fetch_that_names_a_partition_twice_harms_nobody(clock):
         reader, gone, writer = [await place.connect() for _ in range(3)]
         await reader.send(twice)
         await gone.send(twice)
-        await place.until(lambda: len(place.broker.fetches.calls) == 2)
+        await place.until(lambda: len(place.broker.fetch_purgatory.pending) == 2)
         await gone.stream.aclose()
-        await place.until(lambda: len(place.broker.fetches.calls) == 1)
+        await place.until(lambda: len(place.broker.fetch_purgatory.pending) == 1)
         data = ProduceRequest.Topic.Partition(index=0, records=build_batch([Record(value=b"v")]))
         topics = [ProduceRequest.Topic(name="t", partition_data=[data])]
         await writer.ask(ProduceRequest(acks=1, timeout_ms=0, topic_data=topics), 7)
@@ -529,7 +529,7 @@ async def test_the_timer_wakes_earlier_when_a_deadline_moves_closer(clock):
     async with serving() as place:
         late, soon = await place.connect(), await place.connect()
         await late.send(fetch(wait=50_000))
-        await place.until(lambda: place.broker.fetches.calls)
+        await place.until(lambda: place.broker.fetch_purgatory.pending)
         begin = trio.current_time()
         await soon.ask(*fetch(wait=500))
         assert trio.current_time() - begin == pytest.approx(0.5)

@@ -68,7 +68,7 @@ class MembersCommit(Watcher):
         errors = [partition.error_code for topic in response.topics for partition in topic.partitions]
         who = f"a commit to {call.request.group_id} by {call.request.member_id!r}"
         for number, why in enumerate(self._may.pop(call.ticket, [])):
-            part = errors[number * broker.in_a_slice :][: broker.in_a_slice]
+            part = errors[number * broker.slice_size :][: broker.slice_size]
             if why and ErrorCode.NONE in part:
                 raise self.broken(f"{who} was accepted, although {why}")
             if not why and {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID} & {*part}:

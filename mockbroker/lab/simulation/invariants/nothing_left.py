@@ -22,10 +22,10 @@ class NothingLeft(Watcher):
                 self._of_consumers(consumers)
             if (classic := broker.groups.typed(group_id, ClassicGroup)) is not None:
                 self._of_classic(classic)
-        most = len(broker.groups) + len(broker.transactions) + len(broker.fetches.calls) + 1
+        most = len(broker.groups) + len(broker.transactions) + len(broker.fetch_purgatory.pending) + 1
         most += len(broker.loading) + len(broker.cluster.nodes)
-        if len(broker.waits) > most:
-            raise self.broken(f"{len(broker.waits)} deadlines exceed the limit of {most}")
+        if len(broker.deadlines) > most:
+            raise self.broken(f"{len(broker.deadlines)} deadlines exceed the limit of {most}")
 
     def _of_classic(self, group: ClassicGroup) -> None:
         parked = sum(member.join is not None for member in group.members.values())
@@ -66,8 +66,8 @@ class NothingLeft(Watcher):
                 raise self.broken(f"{group.group_id} still has {len(group.waits)} deadlines and unused ids {unused}")
             if group.offsets.pending:
                 raise self.broken(f"{group.group_id} still has pending offsets of transactions that have no producer")
-        left = [key for key in (*broker.groups, SWEEP) if key in broker.waits]
-        if len(broker.waits) > len(left):
-            raise self.broken(f"{len(broker.waits) - len(left)} deadlines are left without an owner")
-        if broker.fetches.calls:
-            raise self.broken(f"{len(broker.fetches.calls)} fetches are pending without a client")
+        left = [key for key in (*broker.groups, SWEEP) if key in broker.deadlines]
+        if len(broker.deadlines) > len(left):
+            raise self.broken(f"{len(broker.deadlines) - len(left)} deadlines are left without an owner")
+        if broker.fetch_purgatory.pending:
+            raise self.broken(f"{len(broker.fetch_purgatory.pending)} fetches are pending without a client")

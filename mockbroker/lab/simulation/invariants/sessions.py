@@ -105,7 +105,7 @@ class Sessions(Watcher):
         self.inspect(broker, now)
 
     def inspect(self, broker: Broker, now: float) -> None:
-        if broker.waits.next() <= now:
+        if broker.deadlines.next() <= now:
             return  # due deadlines have not been handled yet
         for group_id, group in broker.groups.items():
             classic = broker.groups.typed(group_id, ClassicGroup)

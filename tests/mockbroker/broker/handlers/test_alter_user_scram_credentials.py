@@ -11,7 +11,7 @@ from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest as Request
-from mockbroker.broker.sasl.mechanism import Passed, Refused
+from mockbroker.broker.sasl.mechanism import Authenticated, Failed
 from mockbroker.broker.sasl.scram import Scram256Or512
 
 SALT = b"0123456789abcdef"
@@ -82,13 +82,13 @@ def enters(harness: BrokerHarness, password: str, mechanism: str = "SCRAM-SHA-25
     server = Scram256Or512(mechanism, harness.broker.users, lambda: "server")
     client = ScramClient([mechanism], "alice", password)
     verdict = server.evaluate(client.get_client_first().encode(), 0)
-    if verdict == Refused():
+    if verdict == Failed():
         return False
     client.set_server_first(verdict.token.decode())
     verdict = server.evaluate(client.get_client_final().encode(), 0)
-    if isinstance(verdict, Passed):
+    if isinstance(verdict, Authenticated):
         client.set_server_final(verdict.token.decode())  # who must know the password as well
-    return isinstance(verdict, Passed)
+    return isinstance(verdict, Authenticated)
 
 
 def test_who_comes_in(harness):

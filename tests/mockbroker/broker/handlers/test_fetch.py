@@ -101,8 +101,8 @@ def test_nothing_there_waits_and_then_comes_empty(harness, version):
 
 
 def left(harness: BrokerHarness) -> tuple:
-    parked = harness.broker.fetches
-    return parked.calls, parked.by_partition, parked.wanted, len(harness.broker.waits)
+    purgatory = harness.broker.fetch_purgatory
+    return purgatory.pending, purgatory.watchers, purgatory.watched, len(harness.broker.deadlines)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -150,7 +150,7 @@ def test_oldest_waiting_fetch_is_answered_first(harness):
     sents = [fetch(harness, 11, wanted(), wait=5_000) for _ in range(3)]
     produce(harness)
     assert not any(sent.parked for sent in sents)
-    assert list(harness.broker.fetches.calls) == []
+    assert list(harness.broker.fetch_purgatory.pending) == []
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_a_client_that_has_gone_leaves_nothing_behind(harness):
         sent = fetch(harness, 11, wanted(0), wanted(1), wait=86_400_000)
         harness.router.forget(sent.ticket)
     assert left(harness) == ({}, {}, {}, 0)
-    assert len(harness.broker.waits._heap) < 200
+    assert len(harness.broker.deadlines._heap) < 200
     produce(harness)
 
 

@@ -159,7 +159,7 @@ def test_kept_answers_are_told_apart(harness):
 def test_kept_answers_are_bounded(harness):
     for number in range(3_000):
         ask(harness, 9, "t", *[f"{'?' * 300}{number}"] * 20, allow_auto_topic_creation=False)
-    kept = harness.broker.metadata
+    kept = harness.broker.metadata_responses
     assert 0 < len(kept) < 3_000
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mockbroker.broker.sasl.mechanism import Passed, Refused
+from mockbroker.broker.sasl.mechanism import Authenticated, Failed
 from mockbroker.broker.sasl.plain import OTHER_AUTHORIZATION, Plain
 from mockbroker.broker.sasl.users import Users
 
@@ -33,4 +33,4 @@ TOKENS = [
 @pytest.mark.parametrize(("token", "text"), TOKENS)
 def test_token(token, text):
     plain = Plain(Users({"alice": "alice-secret"}))
-    assert plain.evaluate(token, 0) == (Passed("alice") if text is None else Refused(text))
+    assert plain.evaluate(token, 0) == (Authenticated("alice") if text is None else Failed(text))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scramp import ScramClient
 
-from mockbroker.broker.sasl.mechanism import Challenge, Passed, Refused
+from mockbroker.broker.sasl.mechanism import Authenticated, Challenge, Failed
 from mockbroker.broker.sasl.plain import OTHER_AUTHORIZATION
 from mockbroker.broker.sasl.scram import Scram256Or512, derive
 from mockbroker.broker.sasl.users import ScramCredential, Users
@@ -48,27 +48,27 @@ def test_recorded(mechanism, nonce, first, challenge, final, signature):
     scram = begin(mechanism, challenge.partition(",")[0][len(f"r={NONCE}") :])
     assert nonce in challenge
     assert scram.evaluate(first.encode(), 0) == Challenge(challenge.encode())
-    assert scram.evaluate(final.encode(), 0) == Passed("alice", signature.encode())
+    assert scram.evaluate(final.encode(), 0) == Authenticated("alice", signature.encode())
 
 
 FIRST = [  # None: it is taken
     (b"n,,n=alice,r=abc", None),
     (b"n,,n=al=2Cice,r=abc", None),
     (b"n,,n=alice,r=abc,x=1", None),
-    (b"garbage", Refused()),
-    (b"", Refused()),
-    (b"n,,n=nobody,r=abc", Refused()),
-    (b"n,,n=,r=abc", Refused()),
-    (b"y,,n=alice,r=abc", Refused()),
-    (b"p=tls-unique,,n=alice,r=abc", Refused()),
-    (b"n,a=bob,n=alice,r=abc", Refused(OTHER_AUTHORIZATION)),
-    (b"n,a=alice,n=alice,r=abc", Refused()),  # Kafka takes it
-    (b"n,,n=alice,r=abc,tokenauth=true", Refused()),  # there are no delegation tokens
-    (b"n,,m=1,n=alice,r=abc", Refused()),  # Kafka takes it
-    (b"n,,n=alice,r=a,b", Refused()),
-    (b"n,,n=al=ice,r=abc", Refused()),
-    (b"n,,n=\xff,r=abc", Refused()),
-    (b"n,,r=abc,n=alice", Refused()),
+    (b"garbage", Failed()),
+    (b"", Failed()),
+    (b"n,,n=nobody,r=abc", Failed()),
+    (b"n,,n=,r=abc", Failed()),
+    (b"y,,n=alice,r=abc", Failed()),
+    (b"p=tls-unique,,n=alice,r=abc", Failed()),
+    (b"n,a=bob,n=alice,r=abc", Failed(OTHER_AUTHORIZATION)),
+    (b"n,a=alice,n=alice,r=abc", Failed()),  # Kafka takes it
+    (b"n,,n=alice,r=abc,tokenauth=true", Failed()),  # there are no delegation tokens
+    (b"n,,m=1,n=alice,r=abc", Failed()),  # Kafka takes it
+    (b"n,,n=alice,r=a,b", Failed()),
+    (b"n,,n=al=ice,r=abc", Failed()),
+    (b"n,,n=\xff,r=abc", Failed()),
+    (b"n,,r=abc,n=alice", Failed()),
 ]
 
 
@@ -97,18 +97,18 @@ LAST = [  # what is done to a right one
 @pytest.mark.parametrize("change", LAST)
 def test_last_word(change):
     scram = begin()
-    assert scram.evaluate(change(final(ScramClient([SHORT], "alice", "alice-secret"), scram)).encode(), 0) == Refused()
+    assert scram.evaluate(change(final(ScramClient([SHORT], "alice", "alice-secret"), scram)).encode(), 0) == Failed()
 
 
 @pytest.mark.parametrize("mechanism", [SHORT, LONG])
 def test_wrong_password(mechanism):
     scram = begin(mechanism)
-    assert scram.evaluate(final(ScramClient([mechanism], "alice", "other"), scram).encode(), 0) == Refused()
+    assert scram.evaluate(final(ScramClient([mechanism], "alice", "other"), scram).encode(), 0) == Failed()
 
 
 def test_a_credential_of_a_salted_password_is_the_same():
     salted = hashlib.pbkdf2_hmac("sha256", b"alice-secret", SALT, 4096)
-    assert ScramCredential.of_salted(SHORT, salted, SALT, 4096) == USERS.scram["alice", SHORT]
+    assert ScramCredential.from_salted_password(SHORT, salted, SALT, 4096) == USERS.scram["alice", SHORT]
 
 
 @given(st.binary(max_size=40), st.integers(0, 90))
@@ -116,7 +116,7 @@ def test_anything_gets_a_verdict(noise, at):
     """In place of the first word, inside it, and inside the last."""
     first = b"n,,n=alice,r=abc"
     for data in (noise, first[:at] + noise + first[at:]):
-        assert isinstance(begin().evaluate(data, 0), Challenge | Refused)
+        assert isinstance(begin().evaluate(data, 0), Challenge | Failed)
     scram = begin()
     right = final(ScramClient([SHORT], "alice", "alice-secret"), scram).encode()
-    assert isinstance(scram.evaluate(right[:at] + noise + right[at:], 0), Passed | Refused)
+    assert isinstance(scram.evaluate(right[:at] + noise + right[at:], 0), Authenticated | Failed)

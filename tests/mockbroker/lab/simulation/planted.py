@@ -34,7 +34,7 @@ from mockbroker.broker.handlers import (
     offset_commit,
     offset_fetch,
 )
-from mockbroker.broker.slices import by_partitions, in_slices, join_topics
+from mockbroker.broker.slices import in_slices, merge_topics, split_by_partition
 from mockbroker.groups import expiry
 from mockbroker.groups.changes import Changes
 from mockbroker.groups.classic import join as classic_join
@@ -440,13 +440,13 @@ def only_the_first_slice_of_a_commit_is_checked(patch: Patch) -> None:
 
 @bug("I4")
 def the_answer_to_a_commit_is_that_of_its_last_slice(patch: Patch) -> None:
-    real = join_topics
+    real = merge_topics
 
     def add(response: OffsetCommitResponse, more: OffsetCommitResponse) -> None:
         response.topics.clear()
         real(response, more)
 
-    handle = in_slices(offset_commit.handle, by_partitions, add)
+    handle = in_slices(offset_commit.handle, split_by_partition, add)
     handle_with(patch, offset_commit, handle)
 
 

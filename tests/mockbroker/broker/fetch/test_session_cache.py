@@ -12,7 +12,7 @@ from kwire import ErrorCode as E
 from kwire.messages.delete_topics import DeleteTopicsRequest
 from kwire.messages.fetch import FetchRequest
 from kwire.records.batch import Record, build_batch, read_batch
-from mockbroker.broker.fetch.sessions import LAST_EPOCH, SHARDS, STALE_AFTER, FetchSessions
+from mockbroker.broker.fetch.session_cache import LAST_EPOCH, SHARDS, STALE_AFTER, FetchSessionCache
 
 Topic = FetchRequest.Topic
 DATA = build_batch([Record(value=b"v" * 40)])
@@ -129,14 +129,14 @@ class Room:
 
     def __init__(self, slots: int = SHARDS) -> None:
         ids = iter(range(1, 10_000))
-        self.sessions = FetchSessions(slots, lambda: UUID(int=next(ids)))
+        self.sessions = FetchSessionCache(slots, lambda: UUID(int=next(ids)))
 
     def begin(self, partitions: int, now: float) -> int:
         places = [Topic.Partition(partition=n) for n in range(partitions)]
         request = FetchRequest(session_epoch=0, topics=[Topic(topic="t", partitions=places)])
-        reading = self.sessions.open(request, 11, now)
-        assert not isinstance(reading, E)
-        return self.sessions.begin(reading)
+        context = self.sessions.open(request, 11, now)
+        assert not isinstance(context, E)
+        return self.sessions.begin(context)
 
     def use(self, session_id: int, epoch: int, now: float) -> Any:
         return self.sessions.open(FetchRequest(session_id=session_id, session_epoch=epoch), 11, now)

@@ -30,7 +30,7 @@ Key: TypeAlias = tuple[str, UUID, int]  # topic name or else topic id, and parti
 
 
 @dataclass(slots=True)
-class Wanted:
+class FetchPartition:
     """One partition that is asked for. ``high_watermark``, ``log_start``: as the client was told them last.
 
     ``topic``: also that of a topic asked for by id, once it was found. ``place``: what it is in the cluster, as of
@@ -64,7 +64,7 @@ class Wanted:
             self.topic = topic.name
         self.cluster_epoch = cluster.epoch
 
-    def record_answer(self, high_watermark: int, log_start: int, *, failed: bool) -> bool:
+    def update_response_data(self, high_watermark: int, log_start: int, *, failed: bool) -> bool:
         """Keep what the client is told now; True if it is news. An error always is, and so is what follows it."""
         news = failed or (high_watermark, log_start) != (self.high_watermark, self.log_start)
         self.high_watermark = UNKNOWN if failed else high_watermark
@@ -78,14 +78,14 @@ class FetchSession:
 
     session_id: int
     by_id: bool
-    wanted: dict[Key, Wanted]
+    wanted: dict[Key, FetchPartition]
     created: float
     epoch: int = INITIAL + 1
     last_used: float = 0.0
     size: int = 0
     evictable: bool = False
 
-    def had_records(self, keys: Iterable[Key]) -> None:
+    def move_to_end(self, keys: Iterable[Key]) -> None:
         """These come last next time, so that every partition has its turn."""
         for key in keys:
             if (found := self.wanted.pop(key, None)) is not None:
@@ -93,44 +93,44 @@ class FetchSession:
 
 
 @dataclass(slots=True)
-class Reading:
+class FetchContext:
     """What one Fetch reads. ``session``: that it goes on with; ``begins``: whether to begin one with its answer.
 
     ``epoch``: of the session, as long as no other request has used it. ``at``: when it was asked, in seconds.
     ``unknown``: partitions that were not there from the start, once it was read; nobody waits for them.
-    ``waits_until``: when it is answered with what there is, in the time of clients.
+    ``expires_at``: when it is answered with what there is, in the time of clients.
     """
 
-    wanted: dict[Key, Wanted]
+    wanted: dict[Key, FetchPartition]
     at: float
     by_id: bool
     session: FetchSession | None = None
     begins: bool = False
     epoch: int = FINAL
     unknown: set[Key] | None = None
-    waits_until: float = -inf
+    expires_at: float = -inf
 
     @property
-    def is_outdated(self) -> bool:
+    def is_stale(self) -> bool:
         """True if another request has used the session since."""
         return self.session is not None and self.session.epoch != self.epoch
 
 
-class FetchSessions:
+class FetchSessionCache:
     """The sessions of one broker. ``slots``: how many there may be; ``new_uuid``: where ids come from."""
 
     def __init__(self, slots: int, new_uuid: Callable[[], UUID]) -> None:
-        self._shards = [_Shard(slots // SHARDS, number * IDS, new_uuid) for number in range(SHARDS)]
+        self._shards = [_CacheShard(slots // SHARDS, number * IDS, new_uuid) for number in range(SHARDS)]
         self._next = count()
 
-    def open(self, request: FetchRequest, version: int, now: float) -> Reading | ErrorCode:
+    def open(self, request: FetchRequest, version: int, now: float) -> FetchContext | ErrorCode:
         """What a request asks for, alone or with its session, or why it cannot go on with that."""
         by_id = version >= BY_ID_SINCE
         shard = self._shards[min(max(request.session_id, 0) // IDS, SHARDS - 1)]
         if request.session_epoch in (INITIAL, FINAL):
             shard.close(request.session_id)
             begins = request.session_epoch == INITIAL
-            return Reading(_asked(request, by_id=by_id), now, by_id, begins=begins)
+            return FetchContext(_asked(request, by_id=by_id), now, by_id, begins=begins)
         session = shard.sessions.get(request.session_id)
         if session is None:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -141,17 +141,17 @@ class FetchSessions:
         asked = _update(session.wanted, request, by_id=by_id)
         if not session.wanted:
             shard.close(session.session_id)
-            return Reading(asked, now, by_id)
+            return FetchContext(asked, now, by_id)
         session.epoch = session.epoch % LAST_EPOCH + 1
         shard.touch(session, now)
-        return Reading(session.wanted, now, by_id, session, epoch=session.epoch)
+        return FetchContext(session.wanted, now, by_id, session, epoch=session.epoch)
 
-    def begin(self, reading: Reading) -> int:
+    def begin(self, context: FetchContext) -> int:
         """Keep what was asked for; the id of the new session, 0 if there is no room."""
-        return self._shards[next(self._next) % SHARDS].begin(reading)
+        return self._shards[next(self._next) % SHARDS].begin(context)
 
 
-class _Shard:
+class _CacheShard:
     """``sessions``: the one that was not used for longest first."""
 
     def __init__(self, slots: int, first_id: int, new_uuid: Callable[[], UUID]) -> None:
@@ -170,13 +170,13 @@ class _Shard:
         session.evictable = now - session.created > STALE_AFTER
         self.sessions[session.session_id] = self.sessions.pop(session.session_id, session)
 
-    def begin(self, reading: Reading) -> int:
-        if len(self.sessions) >= self._slots and not self._make_room(len(reading.wanted), reading.at):
+    def begin(self, context: FetchContext) -> int:
+        if len(self.sessions) >= self._slots and not self._make_room(len(context.wanted), context.at):
             return 0
         session_id = 0
         while not session_id or session_id in self.sessions:
             session_id = self._first_id + self._new_uuid().int % IDS
-        self.touch(FetchSession(session_id, reading.by_id, reading.wanted, reading.at), reading.at)
+        self.touch(FetchSession(session_id, context.by_id, context.wanted, context.at), context.at)
         return session_id
 
     def _make_room(self, size: int, now: float) -> bool:
@@ -195,17 +195,17 @@ class _Shard:
         return True
 
 
-def _asked(request: FetchRequest, *, by_id: bool) -> dict[Key, Wanted]:
+def _asked(request: FetchRequest, *, by_id: bool) -> dict[Key, FetchPartition]:
     """What a request names; of a partition that it names twice, the last."""
-    found: dict[Key, Wanted] = {}
+    found: dict[Key, FetchPartition] = {}
     for topic in request.topics:
         name, topic_id = ("", topic.topic_id) if by_id else (topic.topic, NO_ID)
         for asked in topic.partitions:
-            found[name, topic_id, asked.partition] = Wanted(name, topic_id, asked)
+            found[name, topic_id, asked.partition] = FetchPartition(name, topic_id, asked)
     return found
 
 
-def _update(kept: dict[Key, Wanted], request: FetchRequest, *, by_id: bool) -> dict[Key, Wanted]:
+def _update(kept: dict[Key, FetchPartition], request: FetchRequest, *, by_id: bool) -> dict[Key, FetchPartition]:
     """Add to what is kept, change it and leave out what is forgotten; all that the request names."""
     named = _asked(request, by_id=by_id) if request.topics else {}
     for key, wanted in named.items():
