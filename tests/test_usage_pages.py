@@ -1,7 +1,10 @@
-"""docs/command-line.md, settings.md, python-api.md and rebalance.svg are what the code makes."""
+"""The pages and pictures of docs/ that are made from the code are current."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import layers_picture
 import pytest
 import rebalance_picture
 from golden import ROOT
@@ -26,3 +29,23 @@ def test_picture_is_current() -> None:
 
 def test_every_setting_has_a_meaning() -> None:
     assert set(attributes(Settings)) == set(Settings.__dataclass_fields__)
+
+
+def test_layer_is_above_those_it_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = {"low": "", "middle": "import toy.low", "high": "from toy import low\nfrom toy.middle import name"}
+    write_package(tmp_path, sources)
+    monkeypatch.setattr(layers_picture, "ROOT", tmp_path)
+    assert layers_picture.layers("toy") == [["low"], ["middle"], ["high"]]
+
+
+def test_cycle_of_imports_has_no_layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_package(tmp_path, {"first": "import toy.second", "second": "import toy.first"})
+    monkeypatch.setattr(layers_picture, "ROOT", tmp_path)
+    with pytest.raises(ValueError, match="cycle of imports: first -> second -> first"):
+        layers_picture.layers("toy")
+
+
+def write_package(folder: Path, sources: dict[str, str]) -> None:
+    (folder / "toy").mkdir()
+    for name, text in sources.items():
+        (folder / "toy" / f"{name}.py").write_text(text, "utf-8")

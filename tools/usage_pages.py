@@ -1,8 +1,8 @@
-"""The pages of docs/ about commands, settings and the Python API, made from the code.
+"""The pages of docs/ about commands, settings and the Python API, and the pictures of the layers, made from the code.
 
     python tools/usage_pages.py docs
 
-writes command-line.md, settings.md and python-api.md into the folder.
+writes command-line.md, settings.md, python-api.md, layers-kwire.svg and layers-mockbroker.svg into the folder.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 import click
+from layers_picture import picture
 
 import kwire
 import kwire.cli
@@ -36,7 +37,8 @@ def pages() -> Mapping[str, str]:
         "settings.md": _settings,
         "python-api.md": _python_api,
     }
-    return {name: "\n".join(make()) + "\n" for name, make in makers.items()}
+    made = {name: "\n".join(make()) + "\n" for name, make in makers.items()}
+    return made | {f"layers-{package}.svg": picture(package) for package in ("kwire", "mockbroker")}
 
 
 # --- the command line ---
