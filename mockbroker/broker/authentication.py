@@ -1,8 +1,8 @@
-"""The authentication of a connection to a SASL listener: which requests it may send, and in which order.
+"""The authentication of a connection to a SASL listener, with the order and the texts of SaslServerAuthenticator.
 
-ApiVersions at most once; SaslHandshake, which chooses the mechanism (KIP-43); then its tokens, bare after v0, in
-SaslAuthenticate requests after v1 (KIP-152); and again before the session ends (KIP-368). The order and the texts are
-those of Kafka's SaslServerAuthenticator.
+The client sends at most one ApiVersions, then SaslHandshake, which chooses the mechanism (KIP-43), and then the tokens
+of the mechanism: after SaslHandshake v0 as raw frames, after v1 in SaslAuthenticate requests (KIP-152). It
+authenticates again before the session ends (KIP-368).
 """
 
 from __future__ import annotations
@@ -29,35 +29,38 @@ from mockbroker.broker.sasl.plain import Plain
 from mockbroker.broker.sasl.users import Users
 from mockbroker.broker.stages import Stage
 
-MIN_REAUTHENTICATION_INTERVAL = (
-    1.0  # seconds between two re-authentications; a handshake that comes sooner is one too many
-)
+MIN_REAUTHENTICATION_INTERVAL = 1.0  # seconds; an earlier SaslHandshake gets ILLEGAL_SASL_STATE
 Outcome = Reply | Close | Dismiss
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A frame without any header, which stands for request and response between handshake v0 and its end."""
+    """A raw SASL token: after SaslHandshake v0, requests and responses are frames without a Kafka header."""
 
     data: bytes
 
 
 class SaslState(Enum):
-    """What may come next: anything up to a handshake, the same without ApiVersions, tokens, every request."""
+    """The state of an authentication, which determines the requests that may come next."""
 
-    HANDSHAKE_OR_VERSIONS = auto()
-    HANDSHAKE = auto()
-    AUTHENTICATE = auto()
-    COMPLETE = auto()
+    HANDSHAKE_OR_VERSIONS = auto()  # SaslHandshake or ApiVersions
+    HANDSHAKE = auto()  # SaslHandshake
+    AUTHENTICATE = auto()  # tokens
+    COMPLETE = auto()  # every request
 
 
 class Authentication:
     """The authentication of one connection.
 
-    bare: the next frame is a token
-    progress: what may come next
-    user: the principal that has authenticated; "" before
-    new_nonce: makes the server's half of a nonce, for SCRAM
+    Args:
+        users: The users and their credentials.
+        settings: The broker configuration.
+        new_nonce: Returns the server's part of a nonce, for SCRAM.
+
+    Attributes:
+        raw_tokens: Whether the next frame is a raw SASL token.
+        user: The authenticated principal; "" before.
+        state: The state of the authentication.
     """
 
     def __init__(self, users: Users, settings: Settings, new_nonce: Callable[[], str]) -> None:
@@ -67,16 +70,19 @@ class Authentication:
         self._users = users
         self._settings = settings
         self._new_nonce = new_nonce
-        self._name = ""  # of the mechanism
-        self._mechanism: Mechanism | None = None  # None: another one than at first, which is refused with its token
-        self._expires_at = inf  # seconds: when the session ends
-        self._reauthentication_at = -inf  # when the last re-authentication began
-        self._previous_user = ""  # who it was, while that lasts
+        self._mechanism_name = ""
+        self._mechanism: Mechanism | None = None  # None: the client changed it, which fails its next token
+        self._expires_at = inf  # end of the session, in seconds
+        self._reauthentication_at = -inf  # begin of the last re-authentication, in seconds
+        self._previous_user = ""  # the principal before, during a re-authentication
 
     def check(self, call: Call[Any], now: float, wall_ms: int) -> Outcome | None:
-        """The outcome of a request that goes no further; None: it is to be handled.
+        """Return None if a request may be handled, else its outcome.
 
-        ``wall_ms``: milliseconds since 1970, for tokens that expire.
+        Args:
+            call: The request.
+            now: The client time in seconds.
+            wall_ms: The same in milliseconds since 1970, for tokens that expire.
         """
         match self.state:
             case SaslState.COMPLETE:
@@ -87,7 +93,7 @@ class Authentication:
                 return self._before_handshake(call)
 
     def _in_session(self, call: Call[Any], now: float) -> Outcome | None:
-        """The client is known for a while: a handshake begins anew, anything else is heard until that is over."""
+        """Begin a re-authentication with a SaslHandshake; pass other requests on until the session ends."""
         if (
             isinstance(call.request, SaslHandshakeRequest)
             and now - self._reauthentication_at >= MIN_REAUTHENTICATION_INTERVAL
@@ -95,11 +101,9 @@ class Authentication:
             self._reauthentication_at = now
             self._previous_user = self.user
             return self._handshake(call)
-        return (
-            Close(call.ticket, "its session was over, and it did not authenticate again")
-            if now > self._expires_at
-            else None
-        )
+        if now > self._expires_at:
+            return Close(call.ticket, "the SASL session expired without re-authentication")
+        return None
 
     def _before_handshake(self, call: Call[Any]) -> Outcome | None:
         request = call.request
@@ -109,33 +113,36 @@ class Authentication:
             if isinstance(request, ApiVersionsRequest) and api_versions.is_valid(request, call.version):
                 self.state = SaslState.HANDSHAKE
             return None
-        return Close(call.ticket, f"{APIS[call.ticket.api_key].name} before it has authenticated")
+        return Close(call.ticket, f"{APIS[call.ticket.api_key].name} request before authentication")
 
     def _handshake(self, call: Call[SaslHandshakeRequest]) -> Outcome:
-        known, name = self._settings.sasl_enabled_mechanisms.split(","), call.request.mechanism
-        if name not in known:
+        enabled, name = self._settings.sasl_enabled_mechanisms.split(","), call.request.mechanism
+        if name not in enabled:
             error = ErrorCode.UNSUPPORTED_SASL_MECHANISM
-            response = None if self._previous_user else SaslHandshakeResponse(error_code=error, mechanisms=known)
-            return Dismiss(
-                call.ticket, response, f"it wants the SASL mechanism {name!r}, and there are {', '.join(known)}"
-            )
+            response = None if self._previous_user else SaslHandshakeResponse(error_code=error, mechanisms=enabled)
+            reason = f"unsupported SASL mechanism {name!r} (enabled: {', '.join(enabled)})"
+            return Dismiss(call.ticket, response, reason)
         self.state = SaslState.AUTHENTICATE
         self.raw_tokens = call.version == 0
-        other = self._previous_user and name != self._name
-        self._mechanism = None if other else mechanism(name, self._users, self._new_nonce)
-        self._name = self._name if other else name
-        return Reply(call.ticket, SaslHandshakeResponse(mechanisms=known))
+        if self._previous_user and name != self._mechanism_name:
+            self._mechanism = None
+        else:
+            self._mechanism = mechanism(name, self._users, self._new_nonce)
+            self._mechanism_name = name
+        return Reply(call.ticket, SaslHandshakeResponse(mechanisms=enabled))
 
     def _token(self, call: Call[Any], now: float, wall_ms: int) -> Outcome:
         ticket, request = call.ticket, call.request
         if self._mechanism is None:
-            return Dismiss(ticket, None, f"it changed its SASL mechanism, which was {self._name}")
+            return Dismiss(
+                ticket, None, f"SASL mechanism changed during re-authentication (was {self._mechanism_name})"
+            )
         match request:
             case Token(data) | SaslAuthenticateRequest(auth_bytes=data):
                 verdict = self._check_principal(self._mechanism.evaluate(data, wall_ms))
             case _:
                 name = APIS[ticket.api_key].name
-                return Dismiss(ticket, _illegal_state_response(ticket), f"{name} in the middle of its authentication")
+                return Dismiss(ticket, _illegal_state_response(ticket), f"{name} request during authentication")
         if isinstance(verdict, Failed):
             return self._fail(call, verdict)
         lifetime_ms = self._complete(verdict, now, wall_ms) if isinstance(verdict, Authenticated) else 0
@@ -145,35 +152,40 @@ class Authentication:
         return Reply(ticket, response)
 
     def _check_principal(self, verdict: Verdict) -> Verdict:
-        """Whoever authenticates again must be who it was."""
+        """Fail a re-authentication as another principal."""
         if isinstance(verdict, Authenticated) and self._previous_user not in ("", verdict.user):
-            was, is_now = self._previous_user, verdict.user
-            return Failed(f"Cannot change principals during re-authentication from User.{was}: User.{is_now}")
+            old, new = self._previous_user, verdict.user
+            return Failed(f"Cannot change principals during re-authentication from User.{old}: User.{new}")
         return verdict
 
-    def _complete(self, passed: Authenticated, now: float, wall_ms: int) -> int:
-        """How long the session may last, in ms; 0: as long as the connection."""
-        limits = [] if passed.until_ms is None else [max(0, passed.until_ms - wall_ms)]
-        if most := self._settings.connections_max_reauth_ms:
-            limits.append(most)
+    def _complete(self, authenticated: Authenticated, now: float, wall_ms: int) -> int:
+        """Complete the authentication; return the session lifetime in ms, 0 if it is not limited."""
+        expires_at_ms = authenticated.expires_at_ms
+        limits = [] if expires_at_ms is None else [max(0, expires_at_ms - wall_ms)]
+        if max_reauth_ms := self._settings.connections_max_reauth_ms:
+            limits.append(max_reauth_ms)
         self._expires_at = now + min(limits) / 1000 if limits else inf
-        self.user, self._previous_user = passed.user, ""
+        self.user, self._previous_user = authenticated.user, ""
         self.state, self.raw_tokens, self._mechanism = SaslState.COMPLETE, False, None
         return min(limits, default=0)
 
     def _fail(self, call: Call[Any], failed: Failed) -> Dismiss:
         during = "re-authentication" if self._previous_user else "authentication"
+        name = self._mechanism_name
         text = failed.text or (
-            f"Authentication failed during {during} due to invalid credentials with SASL mechanism {self._name}"
+            f"Authentication failed during {during} due to invalid credentials with SASL mechanism {name}"
         )
         error = ErrorCode.SASL_AUTHENTICATION_FAILED
-        bare = isinstance(call.request, Token)
-        response = None if bare else SaslAuthenticateResponse(error_code=error, error_message=text)
-        return Dismiss(call.ticket, response, f"{self._name}: {text}")
+        is_raw_token = isinstance(call.request, Token)
+        response = None if is_raw_token else SaslAuthenticateResponse(error_code=error, error_message=text)
+        return Dismiss(call.ticket, response, f"{name}: {text}")
 
 
 class AuthenticationStage(Stage):
-    """The stage of a connection to a SASL listener. A failure is answered after a delay."""
+    """The stage that authenticates a connection to a SASL listener.
+
+    A failed authentication is answered after ``connection.failed.authentication.delay.ms``.
+    """
 
     def __init__(self, authentication: Authentication, broker: Broker) -> None:
         self._authentication = authentication
@@ -181,7 +193,7 @@ class AuthenticationStage(Stage):
 
     def before(self, call: Call[Any], now: float) -> Effects | None:
         broker = self._broker
-        client_time = broker.to_client_time(now)  # sessions and tokens expire by the time of those who issued them
+        client_time = broker.to_client_time(now)  # which sessions and tokens expire by
         outcome = self._authentication.check(call, client_time, broker.wall_ms(client_time))
         if outcome is None:
             return None
@@ -193,7 +205,7 @@ class AuthenticationStage(Stage):
 
 
 def mechanism(name: str, users: Users, new_nonce: Callable[[], str]) -> Mechanism:
-    """A new attempt with one of the mechanisms that ``sasl.enabled.mechanisms`` may name."""
+    """Return the state of a new exchange with a mechanism that ``sasl.enabled.mechanisms`` can contain."""
     match name:
         case "PLAIN":
             return Plain(users)
@@ -208,7 +220,7 @@ def mechanism(name: str, users: Users, new_nonce: Callable[[], str]) -> Mechanis
 
 
 def _illegal_state_response(ticket: Ticket) -> object:
-    """The answer of an API to a request that is out of order; those without an error of their own say nothing."""
+    """Return the response of an API with ILLEGAL_SASL_STATE, or without error if it has no top-level error code."""
     response = APIS[ticket.api_key].response()
     field = schema_of(type(response)).fields.get("error_code")
     if field is not None and (ticket.version in field.versions or field.ignorable):

@@ -1,6 +1,6 @@
-"""The one mutable cell below the shell: groups, cluster, settings, and what waits.
+"""The mutable state of the cluster below the network: topics, groups, transactions and deadlines.
 
-One ``Broker`` is all brokers of the cluster; which of them was asked is in the call.
+One ``Broker`` serves all broker ids; the call contains the id of the broker that received the request.
 """
 
 from __future__ import annotations
@@ -34,17 +34,38 @@ from mockbroker.transactions.records import rebuilt as rebuilt_transactions
 from mockbroker.transactions.registry import Transactions
 from mockbroker.transactions.state import PREPARED, State, Transaction
 
-SLICE_SIZE = 1_000  # they take about 5 ms
+SLICE_SIZE = 1_000  # elements of a request, such as partitions; they take about 5 ms
 NONE = ErrorCode.NONE
 
 
 class Broker:
-    """``new_uuid``: where ids come from; ``served``: what ApiVersions tells, set by the router.
+    """The state of the whole cluster: topics, groups, transactions, pending requests and deadlines.
 
-    ``wall_at_zero``: seconds since 1970 at time 0 of the clock that times are told in. ``cluster``: one that was there
-    before, with its topics and logs; ``failover.recover`` goes on with what is written there. ``outside``: from a
-    time to that of the clients, who measure how long they wait by a clock of their own; where nobody holds up time it
-    is the same. ``slice_size``: elements of a request, as partitions, that are handled before others have their turn.
+    Times are seconds of the broker's clock, which a test can stop and advance. Client time is the clock of the clients,
+    which never stops; both are equal unless the broker's clock was stopped or advanced.
+
+    Args:
+        nodes: The brokers of the cluster.
+        settings: The broker configuration.
+        new_uuid: Source of member ids, topic ids and fetch session ids.
+        release: The Kafka release to emulate.
+        wall_at_zero: Seconds since 1970 at time 0 of the broker's clock.
+        users: Users and their credentials, for SASL.
+        cluster: An existing cluster with topics and logs; ``failover.recover`` loads groups and transactions from it.
+        types: The group types.
+
+    Attributes:
+        deadlines: Deadlines in the broker's time.
+        client_deadlines: Deadlines in client time, such as the end of the wait of a Fetch.
+        to_client_time: Returns the client time at a time of the broker's clock.
+        fetch_purgatory: Pending Fetch requests.
+        metadata_responses: Cache of Metadata responses.
+        advertised_versions: API versions that ApiVersions advertises, by API key; set by the router.
+        api_versions: Cached ApiVersions responses: with optional features, and without.
+        appended_partitions: Partitions of the transaction log appended to since the last ``write_changes``.
+        loading: Indexes of the partitions of the offsets topic that their coordinators are loading.
+        frozen_metadata: By broker id, the outdated cluster metadata of brokers whose metadata is frozen.
+        slice_size: Elements of a request that are handled before other requests have their turn.
     """
 
     slice_size = SLICE_SIZE
@@ -65,18 +86,16 @@ class Broker:
         self.release = release
         self.cluster = cluster or Cluster(nodes, new_uuid)
         self.deadlines: Deadlines[Due] = Deadlines()
-        self.client_deadlines: Deadlines[Due] = Deadlines()  # of clients, in the time outside
+        self.client_deadlines: Deadlines[Due] = Deadlines()
         self.to_client_time: Callable[[float], float] = _identity
         context = Context(self.cluster, settings, new_uuid, release.quirks, release.uniform)
         self.groups = Groups(types, context, self.deadlines)
         self.set_clock_stopped(False)
         self.fetch_purgatory = FetchPurgatory()
-        self._fetch_sessions: dict[int, FetchSessionCache] = {}  # by node
+        self._fetch_sessions: dict[int, FetchSessionCache] = {}  # by broker id
         self.metadata_responses = ResponseCache()
         self.advertised_versions: Mapping[int, Versions] = {}
-        self.api_versions: dict[
-            bool, CachedResponse
-        ] = {}  # once a client has asked: with optional features, or without
+        self.api_versions: dict[bool, CachedResponse] = {}
         self._wall_at_zero = wall_at_zero
         self.transactions = Transactions(
             self.cluster,
@@ -92,79 +111,82 @@ class Broker:
         self._wall = Wall(wall_at_zero)
         self.keeper = Keeper(self.cluster, types, self._wall, release.offset_value_version)
         self.transaction_keeper = TransactionKeeper(self.cluster, self._wall, int(release.kip890))
-        self.appended_partitions: list[Partition] = []  # where transactional ids were written
-        self.loading: set[int] = set()  # partitions of the offsets topic that their coordinators are reading
-        self.frozen_metadata: dict[int, Cluster] = {}  # what brokers believe whose metadata is stale
+        self.appended_partitions: list[Partition] = []
+        self.loading: set[int] = set()
+        self.frozen_metadata: dict[int, Cluster] = {}
         if OFFSETS_TOPIC not in self.cluster.topics:
-            self._create_internal(
+            self._create_internal_topic(
                 OFFSETS_TOPIC, settings.offsets_topic_num_partitions, settings.offsets_topic_replication_factor
             )
 
     @property
     def serves_consumer_protocol(self) -> bool:
-        """True if groups of the consumer protocol are allowed (KIP-848). Before 4.0 they are not, unless told so."""
+        """Whether the consumer rebalance protocol (KIP-848) is enabled. Before 4.0 only the setting enables it."""
         name = "group.coordinator.rebalance.protocols"
         allowed = not self.release.quirks.consumer_protocol_only_if_set or name in self.settings.given
         return allowed and "consumer" in self.settings.group_coordinator_rebalance_protocols.split(",")
 
     def set_clock_stopped(self, stopped: bool) -> None:
-        """Time stands still, or runs again. While it stands no group waits for JoinGroups that may be on their way."""
+        """Record that the broker's clock has been stopped or resumed.
+
+        While it is stopped, ``mockbroker.join.settle.ms`` does not delay the end of a join phase.
+        """
         self.groups.context.settle = 0.0 if stopped else self.settings.mockbroker_join_settle_ms / 1000
 
     def response_room(self) -> Room:
-        """How large the response to one request may be."""
+        """Return the size limit of one response."""
         return Room(self.settings.mockbroker_response_max_bytes)
 
     def new_member_id(self, client_id: str) -> str:
-        """A member id that nobody had before. It must fit into a string, however long the client's name is."""
+        """Return a new member id that begins with the client id, cut to the largest size of a string."""
         uuid = str(self._new_uuid())
-        name = client_id.encode("utf-8", "surrogateescape")[: MAX_TEXT - len(uuid) - 1]
-        return f"{name.decode('utf-8', 'ignore')}-{uuid}"
+        prefix = client_id.encode("utf-8", "surrogateescape")[: MAX_TEXT - len(uuid) - 1]
+        return f"{prefix.decode('utf-8', 'ignore')}-{uuid}"
 
     def new_producer_id(self) -> int:
-        """A producer id that nobody had before."""
+        """Return a producer id that was never used in this cluster."""
         return self.cluster.new_producer_id()
 
     def fetch_sessions(self, node: int) -> FetchSessionCache:
-        """The fetch sessions that this broker has."""
-        found = self._fetch_sessions.get(node)
-        if found is None:
+        """Return the fetch session cache of a broker."""
+        cache = self._fetch_sessions.get(node)
+        if cache is None:
             slots = self.settings.max_incremental_fetch_session_cache_slots
-            found = self._fetch_sessions[node] = FetchSessionCache(slots, self._new_uuid)
-        return found
+            cache = self._fetch_sessions[node] = FetchSessionCache(slots, self._new_uuid)
+        return cache
 
     def wall_ms(self, now: float) -> int:
-        """A time as milliseconds since 1970."""
+        """Convert a time of the broker's clock to milliseconds since 1970."""
         return round(self.wall(now) * 1000)
 
     def wall(self, now: float) -> float:
-        """The same in seconds."""
+        """Convert a time of the broker's clock to seconds since 1970."""
         return self._wall_at_zero + now
 
     def offsets_partition(self, group_id: str) -> tuple[str, int]:
-        """The partition of the offsets topic that keeps the group: topic name and index."""
+        """Return the partition of the offsets topic that stores a group: topic name and index."""
         return OFFSETS_TOPIC, self.cluster.topics[OFFSETS_TOPIC].partition_of(group_id).index
 
     def coordinator(self, group_id: str) -> int:
-        """Id of the broker that leads the group's partition of the offsets topic, -1 if none does."""
+        """Return the id of a group's coordinator, the leader of its partition of the offsets topic; -1 for none."""
         return self.cluster.topics[OFFSETS_TOPIC].partition_of(group_id).leader
 
     def leads_offsets(self, index: int, node: int) -> bool:
-        """True if the broker leads this partition of the offsets topic."""
+        """Return whether a broker leads this partition of the offsets topic."""
         return self.cluster.topics[OFFSETS_TOPIC].partitions[index].leader == node
 
     def coordinator_error(self, group_id: str, node: int) -> ErrorCode:
-        """NOT_COORDINATOR if this broker is not the group's, what it says while it reads the groups, else NONE."""
+        """Return NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, or NONE if the broker is the group's coordinator."""
         partition = self.cluster.topics[OFFSETS_TOPIC].partition_of(group_id)
         if partition.leader != node:
             return ErrorCode.NOT_COORDINATOR
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if partition.index in self.loading else NONE
 
     def transaction_coordinator(self, transactional_id: str) -> int:
-        """Id of the broker that leads the id's partition of the transaction log, which is made for the first."""
+        """Return the id of a transaction coordinator; the first call creates the topic ``__transaction_state``."""
         topic = self.cluster.topics.get(TRANSACTIONS_TOPIC)
         if topic is None:
-            topic = self._create_internal(
+            topic = self._create_internal_topic(
                 TRANSACTIONS_TOPIC,
                 self.settings.transaction_state_log_num_partitions,
                 self.settings.transaction_state_log_replication_factor,
@@ -172,22 +194,28 @@ class Broker:
         return topic.partition_of(transactional_id).leader
 
     def transaction_error(self, transactional_id: str, node: int) -> ErrorCode:
-        """What stops a request about this id at this broker: an empty id, or another coordinator."""
+        """Return INVALID_REQUEST for an empty id, NOT_COORDINATOR, or NONE if the broker is its coordinator."""
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
-        here = self.transaction_coordinator(transactional_id) == node
-        return NONE if here else ErrorCode.NOT_COORDINATOR
+        is_coordinator = self.transaction_coordinator(transactional_id) == node
+        return NONE if is_coordinator else ErrorCode.NOT_COORDINATOR
 
     def group_error(self, group_id: str, node: int) -> ErrorCode:
-        """What stops a request for this group at this broker: an empty id, or another coordinator."""
+        """Return INVALID_GROUP_ID for an empty group id, else the result of ``coordinator_error``."""
         return ErrorCode.INVALID_GROUP_ID if not group_id else self.coordinator_error(group_id, node)
 
     def metadata_view(self, node: int) -> Cluster:
-        """The cluster as a broker believes it to be: as it is, unless its metadata was frozen."""
+        """Return the cluster as the metadata of a broker shows it, which is outdated while it is frozen."""
         return self.frozen_metadata.get(node, self.cluster) if self.frozen_metadata else self.cluster
 
     def leader_error(self, partition: Partition | None, node: int, leader_epoch: int = -1) -> ErrorCode:
-        """What stops reading or writing a partition at this broker; ``leader_epoch`` -1 is not checked."""
+        """Return the error of reading or writing a partition at a broker, or NONE.
+
+        Args:
+            partition: The partition; None if it does not exist.
+            node: Id of the broker that received the request.
+            leader_epoch: Leader epoch known to the client; -1 is not checked.
+        """
         if partition is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if partition.leader != node:
@@ -197,15 +225,21 @@ class Broker:
         newer = leader_epoch > partition.leader_epoch
         return ErrorCode.UNKNOWN_LEADER_EPOCH if newer else ErrorCode.FENCED_LEADER_EPOCH
 
-    def _create_internal(self, name: str, partitions: int, replicas: int) -> Topic:
-        """A topic of the coordinators. Kafka never makes it, and serves no group, with fewer brokers than replicas."""
+    def _create_internal_topic(self, name: str, partitions: int, replicas: int) -> Topic:
+        """Create a topic of the coordinators, with at most one replica per broker.
+
+        With fewer brokers than replicas, Kafka never creates the topic and serves no group.
+        """
         brokers = len(self.cluster.nodes) + len(self.cluster.down)
         return self.cluster.create_topic(name, self.cluster.place(partitions, min(replicas, brokers)))
 
-    # --- what is written of groups and transactional ids ---
+    # --- the logs of groups and transactional ids ---
 
     def write_changes(self, now: float) -> list[Partition]:
-        """Write what has changed in groups that were touched; the internal partitions that have appended."""
+        """Append the changes of all touched groups to the offsets topic.
+
+        Returns: the partitions of internal topics that were appended to since the last call.
+        """
         appended, self.appended_partitions = self.appended_partitions, []
         touched = self.groups.touched
         while touched:
@@ -222,17 +256,17 @@ class Broker:
             self.appended_partitions.append(partition)
 
     def groups_of(self, index: int) -> list[CoordinatedGroup]:
-        """The groups that a partition of the offsets topic keeps."""
+        """Return the groups that a partition of the offsets topic stores."""
         partition_of = self.cluster.topics[OFFSETS_TOPIC].partition_of
         return [group for group in self.groups.values() if partition_of(group.group_id).index == index]
 
     def unload_group(self, group_id: str) -> None:
-        """Forget a group; its records stay."""
+        """Remove a group from memory; its records remain in the offsets topic."""
         self.groups.unload(group_id)
         self.keeper.unload(group_id)
 
     def load_groups(self, index: int, now: float) -> list[CoordinatedGroup]:
-        """Make the groups of a partition of what is written there, and of nothing else. Raises: DecodeError."""
+        """Rebuild the groups of a partition of the offsets topic from its records alone. Raises: DecodeError."""
         groups = rebuilt(
             replayed(self.cluster.topics[OFFSETS_TOPIC].partitions[index].log.batches()),
             self.groups.types,
@@ -249,26 +283,29 @@ class Broker:
         return list(groups.values())
 
     def load_transactions(self, now: float) -> None:
-        """Make all transactional ids of what is written in their log; what belongs to none of them is aborted.
+        """Rebuild all transactional ids from the transaction log, and end transactions that have no owner.
 
-        A crash leaves of what was written at once any part: it may be known that a transaction was committed, and
-        markers of it are lost. They are written again, for its producer is told so if it asks. Raises: DecodeError.
+        A transaction that is open in a partition but belongs to no ongoing transaction is aborted. After a crash the
+        transaction log may say that a transaction is committed while some of its markers are missing; they are written
+        again, because the producer may have received the response to its EndTxn.
+
+        Raises: DecodeError.
         """
         topic = self.cluster.topics.get(TRANSACTIONS_TOPIC)
         for partition in topic.partitions if topic else ():
             for txn in rebuilt_transactions(partition.log.batches(), self._wall):
                 self.transaction_keeper.adopt(txn)
                 self.transactions.adopt(txn, now)
-        known = {txn.producer_id: txn for txn in self.transactions.values()}
+        owners = {txn.producer_id: txn for txn in self.transactions.values()}
         for partition in self.cluster.partitions():
             for producer in partition.producers.open():
-                owner = known.get(producer.producer_id)
-                if owner is None or owner.state not in {State.ONGOING, *PREPARED}:  # nobody else would ever end it
+                owner = owners.get(producer.producer_id)
+                if owner is None or owner.state not in {State.ONGOING, *PREPARED}:
                     commit = owner is not None and _ended_as_committed(owner, producer.epoch)
                     partition.end_open_transaction(producer, self.wall_ms(now), committed=commit, fence=owner is None)
 
     def delete_topics(self, topics: Collection[Topic]) -> None:
-        """Topics are gone, with their records and all offsets committed for them."""
+        """Delete topics with their records and all offsets that are committed for them."""
         for topic in topics:
             self.cluster.delete_topic(topic)
         names = {topic.name for topic in topics}
@@ -278,9 +315,10 @@ class Broker:
 
 
 def _ended_as_committed(txn: Transaction, epoch: int) -> bool:
-    """True if what a producer has open in this epoch is of the transaction that ended last, and that was committed.
+    """Return whether the open batches of a producer epoch belong to the last transaction, and that was committed.
 
-    Where each end brings an epoch, what is in the present one came later: the begin of the next, which is lost.
+    If the end of a transaction bumps the epoch (KIP-890), batches in the current epoch belong to a later transaction,
+    whose begin is missing in the transaction log.
     """
     return txn.state is State.COMPLETE_COMMIT and (not txn.bumped or epoch < txn.epoch)
 

@@ -1,6 +1,6 @@
-"""A broker's settings as DescribeConfigs reports them: all that its release has, and those that only this broker has.
+"""The broker configurations that DescribeConfigs returns: those of the release, and mockbroker's own.
 
-Values are those that are in force here; of settings without effect what was given, else Kafka's default.
+The value of a configuration that mockbroker does not use is the given one, else Kafka's default.
 """
 
 from __future__ import annotations
@@ -14,12 +14,22 @@ from mockbroker.base.settings import LONGS, SECRETS, Settings
 from mockbroker.topics.model import Node
 
 OWN_TYPES: dict[type, str] = {bool: "BOOLEAN", int: "INT", str: "STRING"}
-STATIC = ("broker.id", "node.id", "listeners")  # that a broker has of itself, whatever was given
+STATIC = ("broker.id", "node.id", "listeners")  # always reported as given, with the broker's own value
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """``value``, ``default``: as text, None for none, and of secrets; ``type``: as DescribeConfigs numbers it."""
+    """A broker configuration.
+
+    Attributes:
+        name: Kafka's name of the configuration.
+        value: Its value as text; None if it has none, or is secret.
+        default: Its default value in the same form.
+        type: Its type, as the number of ``ConfigType`` in DescribeConfigs.
+        is_given: Whether it is set explicitly.
+        is_sensitive: Whether its value is secret.
+        read_only: Whether it cannot be changed while the broker runs.
+    """
 
     name: str
     value: str | None
@@ -31,39 +41,39 @@ class BrokerConfig:
 
 
 def broker_configs(settings: Settings, release: Release, node: Node) -> Iterator[BrokerConfig]:
-    """The settings of a broker by name."""
-    short = OLD if release.quirks.configs_before_4_0 else NEW
-    known = {name: found[short] for name, found in kafka_settings().items() if short in found}
-    known = {name: found for name, found in known.items() if not found.internal}
-    ours = {name: _text(value) for name, value in settings.by_name().items()}
-    for name in sorted(known.keys() | ours.keys() | settings.others.keys()):
-        found = known.get(name) or next(iter(definitions(name)), None)
-        value = _own(name, node) or ours.get(name) or settings.others.get(name)
+    """Yield the configurations of a broker, sorted by name."""
+    release_span = OLD if release.quirks.configs_before_4_0 else NEW
+    in_release = {name: spans[release_span] for name, spans in kafka_settings().items() if release_span in spans}
+    in_release = {name: setting for name, setting in in_release.items() if not setting.internal}
+    own = {name: _text(value) for name, value in settings.by_name().items()}
+    for name in sorted(in_release.keys() | own.keys() | settings.others.keys()):
+        setting = in_release.get(name) or next(iter(definitions(name)), None)
+        value = _static_value(name, node) or own.get(name) or settings.others.get(name)
         is_given = name in settings.given or name in STATIC
         if not is_given and not value:
-            value = found.default if found else None
-        secret = name in SECRETS or (found is not None and found.is_secret)
+            value = setting.default if setting else None
+        secret = name in SECRETS or (setting is not None and setting.is_secret)
         yield BrokerConfig(
             name=name,
             value=None if secret else value,
-            default=None if secret or found is None else found.default,
-            type=TYPES[_type(name, found, settings)],
+            default=None if secret or setting is None else setting.default,
+            type=TYPES[_type(name, setting, settings)],
             is_given=is_given,
             is_sensitive=secret,
-            read_only=found is None or not found.dynamic,
+            read_only=setting is None or not setting.dynamic,
         )
 
 
-def _own(name: str, node: Node) -> str | None:
+def _static_value(name: str, node: Node) -> str | None:
     if name == "listeners":
         ports = node.ports or {"PLAINTEXT": node.port}
-        return ",".join(f"{each}://{node.host_of(each)}:{port}" for each, port in ports.items())
+        return ",".join(f"{listener}://{node.host_of(listener)}:{port}" for listener, port in ports.items())
     return str(node.node_id) if name in STATIC else None
 
 
-def _type(name: str, found: KafkaSetting | None, settings: Settings) -> str:
-    if found is not None:
-        return found.type
+def _type(name: str, setting: KafkaSetting | None, settings: Settings) -> str:
+    if setting is not None:
+        return setting.type
     return "LONG" if name in LONGS else OWN_TYPES[type(settings.by_name()[name])]
 
 

@@ -1,7 +1,7 @@
-"""Brokers that come and go, and leaders that move: what becomes of the groups whose coordinator that is.
+"""Leader changes, the stop, loss and start of brokers, and the failover of group coordinators.
 
-A coordinator that loses its partition of the offsets topic forgets the groups in it; whoever waited is told. The next
-one makes them of what is written there and of nothing else.
+A coordinator that loses the leadership of its partition of the offsets topic unloads the groups of that partition, and
+fails their pending requests. The new coordinator rebuilds the groups from the records of the partition alone.
 Source: Kafka's CoordinatorRuntime, ReplicationControlManager.
 """
 
@@ -17,70 +17,77 @@ from mockbroker.topics.model import NO_LEADER, OFFSETS_TOPIC, Partition
 
 
 class FailoverError(ValueError):
-    """A broker that cannot do what is asked of it."""
+    """Raised for an action that a broker cannot do in its present state."""
 
 
 def move_leader(broker: Broker, partition: Partition, node: int, now: float) -> Effects:
-    """Another broker leads a partition, which must be in sync. Raises: FailoverError."""
+    """Make another in-sync replica the leader of a partition. Raises: FailoverError."""
     if node not in broker.cluster.nodes or node not in partition.replicas:
-        there = [each for each in partition.replicas if each in broker.cluster.nodes]
+        in_sync = [replica for replica in partition.replicas if replica in broker.cluster.nodes]
         raise FailoverError(
-            f"broker {node} cannot lead {partition.topic} {partition.index}: only {there or 'nobody'} can"
+            f"broker {node} is not an in-sync replica of {partition.topic}-{partition.index} (in-sync: {in_sync})"
         )
     return [] if node == partition.leader else _lead(broker, partition, node, now)
 
 
 def stop_broker(broker: Broker, node: int, now: float) -> Effects:
-    """A broker is about to end: others take over first what it leads. Raises: FailoverError."""
+    """Shut a broker down: other replicas become leaders of its partitions first. Raises: FailoverError."""
     return handle_broker_loss(broker, node, now)
 
 
 def kill_broker(broker: Broker, node: int, now: float, noticed_after: float) -> Effects:
-    """A broker is gone. Until that is noticed it still counts as the leader of what it led; ``noticed_after``: seconds.
+    """Kill a broker. It remains the leader of its partitions in the metadata until its loss is noticed.
+
+    Args:
+        broker: The state of the cluster.
+        node: Id of the killed broker.
+        now: The broker's time in seconds.
+        noticed_after: Seconds until the loss is noticed.
 
     Raises: FailoverError.
     """
     check_running(broker, node)
     if noticed_after > 0:
         broker.deadlines.set(LossDue(node), now + noticed_after)
-        led = [each for each in broker.cluster.topics[OFFSETS_TOPIC].partitions if each.leader == node]
-        return [effect for each in led for effect in _unload(broker, each)]
+        led = [partition for partition in broker.cluster.topics[OFFSETS_TOPIC].partitions if partition.leader == node]
+        return [effect for partition in led for effect in _unload(broker, partition)]
     return handle_broker_loss(broker, node, now)
 
 
 def handle_broker_loss(broker: Broker, node: int, now: float) -> Effects:
-    """A broker is away: the first replica that is there leads what it led. Raises: FailoverError if it was already."""
+    """Make the first live replica the leader of each partition that a lost broker led. Raises: FailoverError."""
     cluster = broker.cluster
     if node not in cluster.nodes:
-        raise FailoverError(f"there is no broker {node} that runs")
+        raise FailoverError(f"broker {node} is not running")
     broker.deadlines.forget(LossDue(node))
     cluster.down[node] = cluster.nodes.pop(node)
     cluster.epoch += 1
     effects: Effects = []
     for partition in cluster.partitions():
         if partition.leader == node:
-            new_leader = next((each for each in partition.replicas if each in cluster.nodes), NO_LEADER)
+            new_leader = next((replica for replica in partition.replicas if replica in cluster.nodes), NO_LEADER)
             effects += _lead(broker, partition, new_leader, now)
     return effects
 
 
 def start_broker(broker: Broker, node: int, now: float) -> Effects:
-    """A broker is back, in sync at once. It leads what nobody led. Raises: FailoverError."""
+    """Start a stopped broker, in sync at once, as leader of its partitions without leader. Raises: FailoverError."""
     cluster = broker.cluster
     check_stopped(broker, node)
     if node in cluster.nodes:
-        broker.deadlines.forget(LossDue(node))  # it is back before anybody noticed; what it led it has to read again
-        led = [each for each in cluster.partitions() if each.leader == node]
-        return [effect for each in led for effect in _lead(broker, each, node, now)]
+        broker.deadlines.forget(LossDue(node))  # its loss was not noticed; it has to load its groups again
+        led = [partition for partition in cluster.partitions() if partition.leader == node]
+        return [effect for partition in led for effect in _lead(broker, partition, node, now)]
     cluster.nodes[node] = cluster.down.pop(node)
     cluster.nodes = dict(sorted(cluster.nodes.items()))
     cluster.epoch += 1
-    leaderless = [each for each in broker.cluster.partitions() if each.leader == NO_LEADER and node in each.replicas]
-    return [effect for each in leaderless for effect in _lead(broker, each, node, now)]
+    partitions = broker.cluster.partitions()
+    leaderless = [each for each in partitions if each.leader == NO_LEADER and node in each.replicas]
+    return [effect for partition in leaderless for effect in _lead(broker, partition, node, now)]
 
 
 def complete_load(broker: Broker, index: int, now: float) -> Effects:
-    """The coordinator of a partition of the offsets topic has read it; its groups are there again."""
+    """Rebuild the groups of a partition of the offsets topic, at the end of its loading."""
     groups = broker.load_groups(index, now)
     effects: Effects = [
         Note(
@@ -88,19 +95,19 @@ def complete_load(broker: Broker, index: int, now: float) -> Effects:
             group=group.group_id,
             generation=group.generation,
             members=tuple(group.members),
-            reason=f"by broker {broker.cluster.topics[OFFSETS_TOPIC].partitions[index].leader}",
+            reason=f"loaded by broker {broker.cluster.topics[OFFSETS_TOPIC].partitions[index].leader}",
         )
         for group in groups
     ]
     for group in groups:
-        if found := broker.groups.types.of(group).load(group, now):
-            effects += found
+        if load_effects := broker.groups.types.of(group).load(group, now):
+            effects += load_effects
             broker.groups.load(group)
     return effects
 
 
 def recover(broker: Broker, now: float) -> Effects:
-    """A cluster begins with the logs of one that ended: everything is as it is written there."""
+    """Rebuild all transactions and groups from the logs of a cluster that was stopped."""
     broker.load_transactions(now)
     effects: Effects = []
     for partition in broker.cluster.topics[OFFSETS_TOPIC].partitions:
@@ -110,7 +117,10 @@ def recover(broker: Broker, now: float) -> Effects:
 
 
 def elect(broker: Broker, partition: Partition, now: float, *, unclean: bool) -> tuple[ErrorCode, Effects]:
-    """The preferred replica is to lead; ``unclean``: any, if nobody does. All that are there are in sync."""
+    """Elect the preferred leader of a partition.
+
+    An unclean election finds no leader that a clean one does not find, because all live replicas are in sync.
+    """
     preferred = partition.replicas[0]
     if partition.leader == preferred or (unclean and partition.leader != NO_LEADER):
         return ErrorCode.ELECTION_NOT_NEEDED, []
@@ -122,17 +132,17 @@ def elect(broker: Broker, partition: Partition, now: float, *, unclean: bool) ->
 
 
 def check_running(broker: Broker, node: int) -> None:
-    """Raises: FailoverError if the broker has ended, noticed or not."""
+    """Check that a broker is running. Raises: FailoverError."""
     if node not in broker.cluster.nodes or LossDue(node) in broker.deadlines:
-        raise FailoverError(f"there is no broker {node} that runs")
+        raise FailoverError(f"broker {node} is not running")
 
 
 def check_stopped(broker: Broker, node: int) -> None:
-    """Raises: FailoverError unless the broker has ended, noticed or not."""
+    """Check that a broker was stopped or killed. Raises: FailoverError."""
     if node in broker.cluster.nodes and LossDue(node) not in broker.deadlines:
-        raise FailoverError(f"broker {node} runs")
+        raise FailoverError(f"broker {node} is already running")
     if node not in broker.cluster.nodes and node not in broker.cluster.down:
-        raise FailoverError(f"there is no broker {node}")
+        raise FailoverError(f"broker {node} does not exist")
 
 
 def _lead(broker: Broker, partition: Partition, node: int, now: float) -> Effects:
@@ -152,12 +162,14 @@ def _lead(broker: Broker, partition: Partition, node: int, now: float) -> Effect
 
 
 def _unload(broker: Broker, partition: Partition) -> Effects:
-    """The groups of a partition are forgotten. Source: GroupMetadataManager.onUnloaded."""
+    """Unload the groups of a partition of the offsets topic. Source: Kafka's GroupMetadataManager.onUnloaded."""
     broker.deadlines.forget(LoadDue(partition.index))
     broker.loading.discard(partition.index)
     effects: Effects = []
     for group in broker.groups_of(partition.index):
         effects += broker.groups.types.of(group).unload(group)
-        effects.append(Note(event=EventKind.UNLOAD, group=group.group_id, reason=f"broker {partition.leader} led it"))
+        effects.append(
+            Note(event=EventKind.UNLOAD, group=group.group_id, reason=f"unloaded by broker {partition.leader}")
+        )
         broker.unload_group(group.group_id)
     return effects

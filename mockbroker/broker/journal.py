@@ -1,4 +1,4 @@
-"""Everything that happened in the groups, in order, with the time given to it."""
+"""The journal: all group events, in order."""
 
 from __future__ import annotations
 
@@ -10,17 +10,26 @@ from mockbroker.base.effects import Note
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.classic.subscription import readable_assignment
 
-MAX_MEMBERS = 1_000  # members; each that joins a group of thousands would be an event with all their names
+MAX_MEMBERS = 1_000  # listed per event; in a group of thousands each join would list all members
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One entry of the journal.
+    """A group event in the journal. A field that does not apply to the kind of event has its default.
 
-    ``time_ms``: milliseconds since the broker began.
-    ``event``: what happened; equal to the string in the output, so ``event.event == "leave"`` works too.
-    ``members``: of the generation that begins; empty if they are more than MAX_MEMBERS.
-    ``assignment``: topic to partitions; None if nothing was assigned here, or if it cannot be read.
+    Attributes:
+        time_ms: Milliseconds since the cluster was started or reset.
+        event: The kind of event; also equal to its string, as in ``event.event == "leave"``.
+        group: Group id.
+        client: The ``client.id`` of the member.
+        member_id: The member concerned.
+        generation: Generation of the group, or its epoch in the consumer protocol.
+        reason: Cause of the event.
+        leader: Member id of the leader.
+        protocol: The chosen assignment strategy or assignor.
+        members: Member ids of the new generation; empty if there are more than 1,000.
+        assignment: Topic to partition indexes; None if the event assigns nothing, or if it cannot be decoded.
+        offsets: Committed offsets by topic and partition.
     """
 
     time_ms: int
@@ -37,7 +46,7 @@ class Event:
     offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON object: the identifying fields always, the others unless empty."""
+        """Return the event as a JSON object. Time, event, group, client, member and generation are always present."""
         out: dict[str, Any] = {
             "time_ms": self.time_ms,
             "event": self.event.value,
@@ -54,9 +63,16 @@ class Event:
 
 
 class Journal:
-    """Append-only. ``begin``: the time, in seconds, from which events count.
+    """The group events so far.
 
-    ``most``: how many events are kept, the oldest go first; None keeps all.
+    Args:
+        begin: The broker's time, in seconds, at which ``time_ms`` is 0.
+
+    Attributes:
+        events: The events, oldest first.
+        max_events: Number of events to keep; None for all. The oldest are removed when there are twice as many.
+        listeners: Functions that are called with each new event.
+        begin: As the argument.
     """
 
     def __init__(self, begin: float) -> None:
@@ -66,12 +82,12 @@ class Journal:
         self.begin = begin
 
     def restart(self, begin: float) -> None:
-        """Nothing has happened, from this time on; the listeners stay."""
+        """Remove all events, and restart ``time_ms`` at the time ``begin``. The listeners stay."""
         self.events = []
         self.begin = begin
 
     def record(self, note: Note, now: float) -> None:
-        """Append what happened at ``now`` (seconds), and tell the listeners."""
+        """Append an event that happened at ``now`` (seconds), and notify the listeners."""
         event = Event(
             time_ms=round((now - self.begin) * 1000),
             event=note.event,
@@ -99,7 +115,7 @@ def _assignment(note: Note) -> Mapping[str, list[int]] | None:
 
 
 def _nested(offsets: Mapping[tuple[str, int], int]) -> Mapping[str, Mapping[int, int]]:
-    found: dict[str, dict[int, int]] = {}
+    by_topic: dict[str, dict[int, int]] = {}
     for (topic, partition), offset in offsets.items():
-        found.setdefault(topic, {})[partition] = offset
-    return found
+        by_topic.setdefault(topic, {})[partition] = offset
+    return by_topic

@@ -1,4 +1,4 @@
-"""A partition as Metadata and DescribeTopicPartitions have it."""
+"""The metadata of a partition, as returned by Metadata and DescribeTopicPartitions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from mockbroker.topics.model import NO_LEADER, Cluster, Partition
 P = TypeVar("P")
 
 
-def partition_metadata(response: Callable[..., P], cluster: Cluster, partition: Partition) -> P:
-    """Return leader and replicas of a partition, as the struct of a response."""
-    return response(
+def partition_metadata(struct: Callable[..., P], cluster: Cluster, partition: Partition) -> P:
+    """Return leader and replicas of a partition in the given struct of a response."""
+    return struct(
         error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else ErrorCode.NONE,
         partition_index=partition.index,
         leader_id=partition.leader,

@@ -1,7 +1,7 @@
-"""What clients asked, the latest requests: in order, with the time given to it.
+"""The log of the latest requests, in the order in which they were handled.
 
-Kept are the frames, so that a request costs an append, and nothing of what was read from it stays in memory; they are
-decoded when somebody asks. Two limits bound what is held, because a Produce keeps its records alive.
+The log stores frames and decodes them when it is read, so that a request costs one append and no decoded message stays
+in memory. Both the number of requests and their total size are limited, because a Produce contains its records.
 """
 
 from __future__ import annotations
@@ -16,15 +16,22 @@ from kwire.envelope import decode_request
 from kwire.redact import redact
 from mockbroker.base.effects import Call, Client
 
-REQUESTS_KEPT = 10_000  # a test reads them by eye or by api; a group of 10 makes as many in 5 minutes
-BYTES_KEPT = 32 << 20  # of frames; more than a test produces, less than anybody would miss
+REQUESTS_KEPT = 10_000  # a group of 10 members sends as many in 5 minutes
+BYTES_KEPT = 32 << 20  # total size of the frames
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request. ``time_ms``: milliseconds since the broker began or was reset; ``api``: Kafka's name, ``JoinGroup``.
+    """A request that the cluster received.
 
-    ``node``: id of the broker that was asked; ``host``: the client's address; ``body``: the message, not to be changed.
+    Attributes:
+        time_ms: Milliseconds since the cluster was started or reset.
+        api: Kafka's name of the API, such as ``JoinGroup``.
+        version: API version.
+        client_id: The ``client.id`` of the request header.
+        node: Id of the broker that received the request.
+        host: Address of the client.
+        body: The decoded message, which must not be modified. Passwords and tokens read ``[redacted]``.
     """
 
     time_ms: int
@@ -37,24 +44,25 @@ class Request:
 
 
 class RequestLog:
-    """Append-only, the oldest go first. ``begin``: the time, in seconds, from which requests count.
+    """The latest requests. When a limit is reached, the oldest are removed.
 
-    Passwords and tokens in what is told read ``[redacted]``.
+    Args:
+        begin: The broker's time, in seconds, at which ``time_ms`` is 0.
     """
 
     def __init__(self, begin: float) -> None:
         self._begin = begin
-        self._entries: deque[tuple[float, int, Client, bytes]] = deque()  # time, API key, who, frame
+        self._entries: deque[tuple[float, int, Client, bytes]] = deque()  # time, API key, client, frame
         self._bytes = 0
 
     def restart(self, begin: float) -> None:
-        """Nothing was asked, from this time on."""
+        """Remove all requests, and restart ``time_ms`` at the time ``begin``."""
         self._begin = begin
         self._entries.clear()
         self._bytes = 0
 
     def record(self, call: Call[Any], now: float) -> None:
-        """Keep a call that came at ``now`` (seconds)."""
+        """Append a request received at ``now`` (seconds)."""
         frame = call.frame
         self._entries.append((now, call.ticket.api_key, call.client, frame))
         self._bytes += len(frame)
@@ -62,9 +70,9 @@ class RequestLog:
             self._bytes -= len(self._entries.popleft()[3])
 
     def select(self, api: str | None = None) -> list[Request]:
-        """Requests of one API, or all of them, oldest first. Raises: ValueError if there is no such API."""
-        key = None if api is None else api_key(api)
-        return [self._decode(now, client, frame) for now, asked, client, frame in self._entries if key in (None, asked)]
+        """Return the requests of an API, or all requests if it is None, oldest first. Raises: ValueError."""
+        wanted = None if api is None else api_key(api)
+        return [self._decode(now, client, frame) for now, key, client, frame in self._entries if wanted in (None, key)]
 
     def _decode(self, now: float, client: Client, frame: bytes) -> Request:
         request = decode_request(frame)
@@ -81,9 +89,9 @@ class RequestLog:
 
 
 def api_key(name: str) -> int:
-    """The key of an API by Kafka's name for it. Raises: ValueError."""
+    """Return the API key of an API name. Raises: ValueError for an unknown name."""
     keys = {api.name: key for key, api in APIS.items()}
     if name not in keys:
         near = get_close_matches(name, keys, n=1)
-        raise ValueError(f"there is no API {name!r}" + (f"; did you mean {near[0]}?" if near else ""))
+        raise ValueError(f"unknown API {name!r}" + (f": did you mean {near[0]}?" if near else ""))
     return keys[name]

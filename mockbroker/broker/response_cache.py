@@ -1,16 +1,16 @@
-"""ResponseCache that stay the same until the cluster changes: made once, encoded once."""
+"""A cache of responses that depend only on the cluster metadata: each is built once and encoded once."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 
-MAX_BYTES = 40_000_000  # bytes that all of it may take, roughly
+MAX_BYTES = 40_000_000  # approximate limit of the whole cache
 
-CachedResponse = tuple[object, dict[int, bytes]]  # a response, and its bytes by version (see calls.Reply)
+CachedResponse = tuple[object, dict[int, bytes]]  # a response, and its encoded form by version (``Reply.encoded``)
 
 
 class ResponseCache:
-    """``epoch``: what the answers were made from; with another one all are forgotten."""
+    """Responses by request key, valid for one epoch of the cluster metadata. A later epoch clears the cache."""
 
     def __init__(self) -> None:
         self._epoch = -1
@@ -19,15 +19,15 @@ class ResponseCache:
         self._weight = 0
 
     def get(self, epoch: int, key: Hashable) -> CachedResponse | None:
-        """The cached to this key, if it was kept since the cluster became as it is."""
+        """Return the cached response, or None if there is none of this epoch."""
         return self._responses.get(key) if epoch == self._epoch else None
 
     def weight(self, key: Hashable) -> int:
-        """The weight of an cached that is kept."""
+        """Return the approximate size in bytes of a cached response."""
         return self._weights[key]
 
     def keep(self, epoch: int, key: Hashable, response: object, weight: int) -> CachedResponse:
-        """Keep a response, which must not be changed any more. ``weight``: bytes that it takes, roughly."""
+        """Add a response, which must not be modified afterwards. ``weight``: its approximate size in bytes."""
         cached: CachedResponse = response, {}
         if weight > MAX_BYTES:
             return cached

@@ -1,4 +1,4 @@
-"""One step of the whole broker: a call or the passing of time goes in, effects come out. Deterministic, without IO."""
+"""The router: dispatches requests and due deadlines, and returns their outcomes. Deterministic, without I/O."""
 
 from __future__ import annotations
 
@@ -26,13 +26,19 @@ from mockbroker.broker.journal import Journal
 from mockbroker.broker.request_log import RequestLog
 from mockbroker.broker.stages import Stage, run_after, run_before
 
-REQUEST_KEY = struct.Struct(">hh")  # how a request begins: API key and version
-FLEXIBLE_HEADER = 2  # the version from which request headers have flexible_header fields
+REQUEST_KEY = struct.Struct(">hh")  # the first fields of a request header: API key and version
+FLEXIBLE_HEADER = 2  # first version of the request header with tagged fields
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """One version of an API that has a handler. ``flexible_header``: its request header has tagged fields."""
+    """One version of an API that is served.
+
+    Attributes:
+        api: The API.
+        version: Its version.
+        flexible_header: Whether the request header has tagged fields.
+    """
 
     api: Api
     version: int
@@ -41,12 +47,17 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedVersion:
-    """Stands for the request of an ApiVersions call in a version that is not served; its ticket says version 0."""
+    """The request of an ApiVersions call in an unsupported version; the version of its ticket is 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """The rest of a request that is handled in slices. ``resume``: does the next slice, at this time."""
+    """The remaining work on a request that is handled in slices.
+
+    Attributes:
+        ticket: The request.
+        resume: Does the next slice at the given time and returns its outcomes.
+    """
 
     ticket: Ticket
     resume: Callable[[float], list[Outcome]]
@@ -54,15 +65,19 @@ class Unfinished:
 
 Outcome: TypeAlias = Reply | NoReply | Close | Dismiss | Unfinished
 
-NOT_LOGGED = frozenset({Token, UnsupportedVersion})  # what stands for a request that was not decoded
+NOT_LOGGED = frozenset({Token, UnsupportedVersion})  # placeholders of requests that are not decoded
 
 
 class Router:
-    """Dispatches requests and deadlines to handlers, and finishes their effects.
+    """Dispatches requests to handlers and deadlines to their owners, and finishes the effects of both.
 
-    handlers: what is served; ApiVersions advertises just that
-    served: the same by the head of a request
-    stages: what requests of all connections pass
+    Attributes:
+        broker: The state of the cluster.
+        journal: The journal of group events.
+        requests: The log of requests.
+        handlers: The handlers by API key; ApiVersions advertises their versions.
+        served: The served API versions by the first four bytes of a request: API key and version.
+        stages: The stages of all connections.
     """
 
     def __init__(self, broker: Broker, journal: Journal, handlers: Mapping[int, Handler] = HANDLERS) -> None:
@@ -72,18 +87,18 @@ class Router:
         self.stages: tuple[Stage, ...] = ()
         self._release: Release | None = None
         self._adapters = {key: handler.adapt_response for key, handler in handlers.items()}
-        self._passed: dict[Ticket, tuple[Call[Any], Sequence[Stage]]] = {}  # stages that pending requests have passed
+        self._pending: dict[Ticket, tuple[Call[Any], Sequence[Stage]]] = {}  # and the stages that passed them on
         self.broker = self._attach(broker)
 
     def restart(self, broker: Broker, now: float) -> None:
-        """Go on with another broker, journal and request log empty. Nobody may wait for an answer of the old one."""
-        self._passed.clear()
+        """Replace the broker state, and clear the journal and the request log. No request may be pending."""
+        self._pending.clear()
         self.broker = self._attach(broker)
         self.journal.restart(now)
         self.requests.restart(now)
 
     def _attach(self, broker: Broker) -> Broker:
-        if broker.release is not self._release:  # whoever starts over is like the same release as before
+        if broker.release is not self._release:  # a reset cluster emulates the same release
             self._release = broker.release
             self._advertised, self.served = self._served_versions(broker.release)
         broker.advertised_versions = self._advertised
@@ -91,7 +106,7 @@ class Router:
         return broker
 
     def _served_versions(self, release: Release) -> tuple[Mapping[int, Versions], dict[bytes, Served]]:
-        """What ApiVersions tells of each API, and what is served by the head of a request."""
+        """Return the versions that ApiVersions advertises, and the served versions by the first bytes of a request."""
         limited = {key: release.limit(key, handler.versions) for key, handler in self.handlers.items()}
         advertised = {key: versions for key, versions in limited.items() if versions is not None}
         served: dict[bytes, Served] = {}
@@ -104,13 +119,16 @@ class Router:
         return advertised, served
 
     def serves(self, api_key: int, version: int) -> bool:
-        """True if a request of this API and version has a handler."""
+        """Return whether this version of an API is served."""
         return REQUEST_KEY.pack(api_key, version) in self.served
 
     def step(self, call: Call[Any], now: float, own: Sequence[Stage] = ()) -> list[Outcome]:
-        """Handle a request, or the first slice of it; the effects may answer others that were pending.
+        """Handle a request, or its first slice. The outcomes may also answer other requests that were pending.
 
-        ``own``: the stages of its connection; those of all connections come after them.
+        Args:
+            call: The request.
+            now: The broker's time in seconds.
+            own: The stages of its connection, which come before those of all connections.
         """
         stages = (*own, *self.stages) if own or self.stages else ()
         kind = call.request.__class__
@@ -119,29 +137,29 @@ class Router:
         effects: Effects | None
         if stages:
             passed, effects = run_before(stages, call, now)
-            self._passed[call.ticket] = call, stages[:passed]
+            self._pending[call.ticket] = call, stages[:passed]
             if effects is not None:
                 return self.finish(effects, now)
         if kind is UnsupportedVersion:
             return self.finish([Reply(call.ticket, api_versions.unsupported(self.broker))], now)
         try:
             effects = self.handlers[call.ticket.api_key].handle(self.broker, call, now)
-        except ResponseTooLargeError as error:  # of an API that only reads
+        except ResponseTooLargeError as error:  # only in handlers that change nothing
             effects = [Close(call.ticket, str(error))]
         return self.finish(effects, now)
 
     def run(self, outcomes: Iterable[Outcome], now: float) -> list[Outcome]:
-        """The outcomes once all that is unfinished is done, for callers that have no other requests to handle."""
-        found: list[Outcome] = []
+        """Do all remaining slices, for callers without other requests to handle, and return all outcomes."""
+        finished: list[Outcome] = []
         for outcome in outcomes:
             if isinstance(outcome, Unfinished):
-                found += self.run(outcome.resume(now), now)
+                finished += self.run(outcome.resume(now), now)
             else:
-                found.append(outcome)
-        return found
+                finished.append(outcome)
+        return finished
 
     def _resume(self, work: Work, now: float) -> list[Outcome]:
-        """Do the next slice of the work on a request. The answer to it is encoded in slices as well."""
+        """Do the next slice of the work on a request. Its response is encoded in slices as well."""
         try:
             return self.finish([*work.steps.send(now), work], now)
         except StopIteration as end:
@@ -156,7 +174,7 @@ class Router:
         return outcomes
 
     def _encode(self, reply: Reply, encoding: Generator[None, None, bytes], now: float) -> list[Outcome]:  # noqa: ARG002
-        """Encode the next slice of an answer."""
+        """Encode the next slice of a response."""
         try:
             next(encoding)
         except StopIteration as end:
@@ -166,13 +184,15 @@ class Router:
         return [Unfinished(reply.ticket, partial(self._encode, reply, encoding))]
 
     def deadline(self) -> float:
-        """When ``tick`` has something to do, in seconds; inf for never. It may be early, never late."""
+        """Return a lower bound of the next deadline in seconds; inf if there is none."""
         return min(self.broker.deadlines.next(), self.broker.client_deadlines.next())
 
     def tick(self, now: float, client_time: float | None = None) -> list[Outcome]:
-        """One thing that is due, or nothing; call it until the deadline lies ahead.
+        """Run one due deadline, if there is one. The caller repeats this until ``deadline()`` is in the future.
 
-        ``client_time``: the time of the clients, where it is another.
+        Args:
+            now: The broker's time in seconds.
+            client_time: The client time in seconds; None if it equals ``now``.
         """
         due = self.broker.deadlines.pop_due(now)
         if due is None:
@@ -198,43 +218,43 @@ class Router:
                 return []
 
     def forget(self, ticket: Ticket) -> None:
-        """Whoever waits for this answer has gone. A parked JoinGroup stays parked: a group does not see connections."""
-        self._passed.pop(ticket, None)
+        """Discard a request whose connection was closed. A pending JoinGroup or SyncGroup remains, as in Kafka."""
+        self._pending.pop(ticket, None)
         self.broker.fetch_purgatory.remove(ticket)
         self.broker.client_deadlines.forget(FetchDue(ticket))
         self.broker.client_deadlines.forget(DismissDue(ticket))
 
     def finish(self, effects: Effects, now: float) -> list[Outcome]:
-        """Write down what changed in groups and what happened, and give each answer the form that its version wants."""
+        """Write changed groups to the log and notes to the journal, and adapt responses to their versions."""
         if (self.broker.groups.touched or self.broker.appended_partitions) and (
             appended := self.broker.write_changes(now)
         ):
             effects = [*effects, *complete_delayed_fetches(self.broker, appended)]
-        if self._passed:
+        if self._pending:
             effects = self._after(effects, now)
-        found: list[Outcome] = []
+        outcomes: list[Outcome] = []
         for effect in effects:
             if isinstance(effect, Reply):
                 ticket = effect.ticket
                 adapt = self._adapters.get(ticket.api_key)
                 if adapt is not None:
                     effect = Reply(ticket, adapt(effect.response, ticket.version))
-                found.append(effect)
+                outcomes.append(effect)
             elif isinstance(effect, Note):
                 self.journal.record(effect, now)
             elif isinstance(effect, Work):
-                found.append(Unfinished(effect.ticket, partial(self._resume, effect)))
+                outcomes.append(Unfinished(effect.ticket, partial(self._resume, effect)))
             else:
-                found.append(effect)
-        return found
+                outcomes.append(effect)
+        return outcomes
 
     def _after(self, effects: Effects, now: float) -> Effects:
-        """The effects after the stages that the requests which they answer have passed."""
-        found: Effects = []
+        """Run ``Stage.after`` on each effect that answers a request, and return the resulting effects."""
+        processed: Effects = []
         for effect in effects:
-            if isinstance(effect, Note | Work) or (passed := self._passed.pop(effect.ticket, None)) is None:
-                found.append(effect)
+            if isinstance(effect, Note | Work) or (pending := self._pending.pop(effect.ticket, None)) is None:
+                processed.append(effect)
             else:
-                call, stages = passed
-                found += run_after(stages, call, [effect], now)
-        return found
+                call, stages = pending
+                processed += run_after(stages, call, [effect], now)
+        return processed

@@ -1,8 +1,8 @@
-"""Requests that name so much that they are handled in slices, between which other connections are served.
+"""Large requests, handled in slices so that other connections are served in between.
 
-A slice is a request of its own to the handler, with some of the elements; the responses are put together. So each slice
-is checked again: a member that is fenced in the middle has its error for what comes after. Handlers whose answers grow
-with what the cluster holds, as Metadata and Fetch, are generators themselves (``effects.Steps``).
+The handler gets each slice as a request with some of the elements, and the responses are merged. So each slice is
+checked again: if a member is fenced between two slices, the elements of the later ones get the error. Handlers whose
+response grows with the size of the cluster, such as Metadata and Fetch, are generators themselves (``effects.Steps``).
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.broker.broker import Broker
 
 Handle: TypeAlias = Callable[[Broker, Call[Any], float], Effects]
-Split: TypeAlias = Callable[[Broker, Any], list[Any]]  # the requests of the slices; one or none: all of it at once
-Merge: TypeAlias = Callable[[Any, Any], None]  # puts a response after those before
+Split: TypeAlias = Callable[[Broker, Any], list[Any]]  # returns a request per slice; at most one: do not slice
+Merge: TypeAlias = Callable[[Any, Any], None]  # adds a response to the merged response, the first argument
 
 
 def in_slices(handle: Handle, split: Split, merge: Merge) -> Handle:
-    """A handler for requests of any size, from one that handles all of a request at once."""
+    """Return a handler that handles large requests in slices, each with the handler ``handle``."""
 
     @wraps(handle)
     def handle_in_slices(broker: Broker, call: Call[Any], now: float) -> Effects:
-        if 0 < len(call.frame) <= broker.slice_size:  # an element takes a byte at least; the simulator has no bytes
+        if 0 < len(call.frame) <= broker.slice_size:  # an element has at least one byte; no frame: simulator
             return handle(broker, call, now)
         requests = split(broker, call.request)
         if len(requests) <= 1:
@@ -39,7 +39,7 @@ def in_slices(handle: Handle, split: Split, merge: Merge) -> Handle:
 def _handle_slices(
     handle: Handle, merge: Merge, broker: Broker, call: Call[Any], requests: Sequence[Any], now: float
 ) -> Steps:
-    """Handle each slice. The answer is kept until the last one."""
+    """Handle each slice, and respond after the last one."""
     response: Any = None
     effects: Effects = []
     for number, request in enumerate(requests):
@@ -61,7 +61,7 @@ def _handle_slices(
 
 
 def split_by_partition(broker: Broker, request: Any) -> list[Any]:
-    """Split a request that has topics with partitions, by partitions."""
+    """Split a request that has topics with partitions into slices of ``Broker.slice_size`` partitions."""
     return split_partitions(request, broker.slice_size)
 
 
@@ -83,7 +83,7 @@ def split_partitions(request: Any, size: int) -> list[Any]:
 
 
 def merge_topics(response: Any, more: Any) -> None:
-    """Merge the topics of another response; a topic whose partitions are in both becomes one."""
+    """Add the topics of another response; the last topic of one and the first of the other are joined if equal."""
     for topic in more.topics:
         last = response.topics[-1] if response.topics else None
         if last is not None and _identity(last) == _identity(topic):
@@ -97,12 +97,12 @@ def _identity(topic: Any) -> tuple[str, Any]:
 
 
 def chunks(elements: Sequence[Any], size: int) -> list[Sequence[Any]]:
-    """The elements, so many at a time."""
-    return [elements[at : at + size] for at in range(0, len(elements), size)]
+    """Split a sequence into sequences of at most ``size`` elements."""
+    return [elements[start : start + size] for start in range(0, len(elements), size)]
 
 
 def copy_with(request: Any, **fields: Any) -> Any:
-    """A copy of a request with other values of some fields."""
+    """Return a shallow copy of a message with some fields replaced."""
     copied = copy(request)
     for name, value in fields.items():
         setattr(copied, name, value)

@@ -1,6 +1,6 @@
-"""Stages that a request passes before its handler, and its effects after it: authentication is one.
+"""Stages that process a request before its handler and its effects after it, such as authentication.
 
-A stage belongs to one connection, as authentication does, or to all of them (``Router.stages``).
+A stage belongs to one connection, as authentication does, or to all connections (``Router.stages``).
 """
 
 from __future__ import annotations
@@ -12,22 +12,25 @@ from mockbroker.base.effects import Call, Effects
 
 
 class Stage:
-    """One stage. A stage that overrides neither method lets everything pass."""
+    """A stage of request processing. The methods of this class pass requests and effects on unchanged."""
 
     def before(self, call: Call[Any], now: float) -> Effects | None:  # noqa: ARG002
-        """The effects of a request that goes no further, neither to later stages nor to its handler; None: it goes on.
+        """Return None to pass the request on, or its effects to keep it from later stages and its handler.
 
-        No effects at all leave it pending: a deadline answers it.
+        An empty list leaves the request pending, until a deadline of the stage answers it.
         """
         return None
 
     def after(self, call: Call[Any], effects: Effects, now: float) -> Effects:  # noqa: ARG002
-        """The answer to a request that this stage let pass, also one that was pending: it comes with a later step."""
+        """Return the final effects of a request that this stage has passed on.
+
+        For a pending request, such as a JoinGroup, this is called in the later step that answers it.
+        """
         return effects
 
 
 def run_before(stages: Sequence[Stage], call: Call[Any], now: float) -> tuple[int, Effects | None]:
-    """How many stages let the request pass, and the effects of the one that did not; None if all of them did."""
+    """Return how many stages passed the request on, and the effects of the stage that did not; None if all did."""
     for number, stage in enumerate(stages):
         effects = stage.before(call, now)
         if effects is not None:
@@ -36,7 +39,7 @@ def run_before(stages: Sequence[Stage], call: Call[Any], now: float) -> tuple[in
 
 
 def run_after(stages: Sequence[Stage], call: Call[Any], effects: Effects, now: float) -> Effects:
-    """The effects after these stages, the last one first."""
+    """Return the effects after these stages have processed them, the last stage first."""
     for stage in reversed(stages):
         effects = stage.after(call, effects, now)
     return effects

@@ -1,1 +1,1 @@
-"""Fetch sessions, and fetches that wait for records."""
+"""Fetch sessions, and the purgatory of fetches that wait for records."""

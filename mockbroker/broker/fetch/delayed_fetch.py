@@ -1,7 +1,6 @@
-"""The answers to fetches: read what they ask for, and complete those in purgatory.
+"""Reads the partitions of Fetch requests, delays requests without enough records, and completes them.
 
-Up to v3 batches are returned as message sets.
-Source: Kafka's DelayedFetch and ReplicaManager.
+Up to v3 record batches are converted to message sets. Source: Kafka's DelayedFetch and ReplicaManager.
 """
 
 from __future__ import annotations
@@ -25,36 +24,39 @@ from mockbroker.topics.log import PartitionLog
 from mockbroker.topics.model import Partition
 from mockbroker.transactions.registry import Ended
 
-Answer = FetchResponse.Topic.Partition
+PartitionResponse = FetchResponse.Topic.Partition
 NONE = ErrorCode.NONE
 READ_COMMITTED = 1
-MAGIC_1_SINCE = 2  # the version that has messages with timestamps
-DIVERGING_EPOCH_SINCE = 12  # the version whose readers say which leader wrote what they read last
-LARGE_FIRST_BATCH_SINCE = 3  # the version from which on the first batch comes even if it is larger than asked for
+MAGIC_1_SINCE = 2  # first version of message sets with timestamps
+DIVERGING_EPOCH_SINCE = 12  # first version with last_fetched_epoch, for truncation detection (KIP-595)
+LARGE_FIRST_BATCH_SINCE = 3  # first version that returns the first batch even if it exceeds max_bytes
 MISSING = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
 
 @dataclass(slots=True)
 class FetchResult:
-    """``answers``: of a session without what is the same as before. ``size``: bytes of records found.
+    """The result of reading the partitions of a Fetch.
 
-    ``failed``: whether to answer at once, for an error or for a reader of another log. ``watched``: partitions that
-    could have more.
+    Attributes:
+        responses: The partitions that were read; in a session without unchanged partitions.
+        size: Total size of the records in bytes.
+        failed: Whether an error or a diverging epoch requires a response at once.
+        watched: Topic name and index of the partitions to which records may be appended.
     """
 
-    answers: list[tuple[Key, FetchPartition, Answer]] = field(default_factory=list)
+    responses: list[tuple[Key, FetchPartition, PartitionResponse]] = field(default_factory=list)
     size: int = 0
     failed: bool = False
     watched: list[tuple[str, int]] = field(default_factory=list)
 
 
 def complete_delayed_fetches(broker: Broker, partitions: Iterable[Partition]) -> Effects:
-    """Answer the parked fetches that have enough now that these partitions have grown; each is read once."""
+    """Complete the delayed fetches that are satisfied after a change of these partitions, such as an append."""
     if not broker.fetch_purgatory.pending:
         return []
     effects: Effects = []
     for call, context in broker.fetch_purgatory.watching(partitions):
-        if len(context.wanted) > broker.slice_size:
+        if len(context.partitions) > broker.slice_size:
             broker.fetch_purgatory.remove(call.ticket)
             effects += begin(call.ticket, fetch_in_slices(broker, call, context))
             continue
@@ -67,56 +69,58 @@ def complete_delayed_fetches(broker: Broker, partitions: Iterable[Partition]) ->
 
 
 def complete_transaction(broker: Broker, end: Ended) -> Effects:
-    """What the end of a transaction brings: it is told of, and fetches may go on that waited for it."""
+    """Return the notes of the end of a transaction, and the responses of the fetches that it completes."""
     return [*end.notes, *complete_delayed_fetches(broker, end.appended)]
 
 
 def complete_expired_fetch(broker: Broker, due: FetchDue) -> Effects:
-    """Answer a parked fetch with what there is."""
-    parked = broker.fetch_purgatory.remove(due.ticket)
-    if parked is None:
+    """Complete a delayed fetch whose maximum wait has expired with the available records."""
+    delayed = broker.fetch_purgatory.remove(due.ticket)
+    if delayed is None:
         return []
-    call, context = parked
-    if len(context.wanted) > broker.slice_size:
+    call, context = delayed
+    if len(context.partitions) > broker.slice_size:
         context.expires_at = -inf
         return begin(call.ticket, fetch_in_slices(broker, call, context))
     return [reply(broker, call, context, read(broker, call, context))]
 
 
 def fetch_in_slices(broker: Broker, call: Call[FetchRequest], context: FetchContext) -> Steps:
-    """Read many partitions, and answer the fetch or park it.
+    """Read many partitions in slices, then respond or delay the fetch.
 
-    What comes in while they are read wakes no parked fetch, so before it is parked they are read again.
+    A fetch that is being read is not in the purgatory, so records appended meanwhile do not complete it. Therefore it
+    is delayed only if no partition has changed since it was read; else all are read again.
     """
     while True:
         epoch = broker.cluster.epoch
         result = FetchResult()
         reader = _Reader(broker, call, context, result)
-        seen: list[tuple[PartitionLog, int, int]] = []
+        log_offsets: list[tuple[PartitionLog, int, int]] = []  # log, its start and its end when it was read
         now = -inf
-        for number, part in enumerate(chunks(list(context.wanted.items()), broker.slice_size)):
+        for number, chunk in enumerate(chunks(list(context.partitions.items()), broker.slice_size)):
             if number:
                 now = yield []
-            reader.read(part)
-            logs = [wanted.place.log for _, wanted in part if wanted.place is not None]
-            seen += [(log, log.start, log.end) for log in logs]
+            reader.read(chunk)
+            logs = [fetched.partition.log for _, fetched in chunk if fetched.partition is not None]
+            log_offsets += [(log, log.start, log.end) for log in logs]
         if responds_at_once(call, context, result) or broker.to_client_time(now) >= context.expires_at:
             broker.client_deadlines.forget(FetchDue(call.ticket))
             return (yield from _reply_in_slices(broker, call, context, result))
-        if broker.cluster.epoch == epoch and all((log.start, log.end) == (start, end) for log, start, end in seen):
+        unchanged = all((log.start, log.end) == (start, end) for log, start, end in log_offsets)
+        if unchanged and broker.cluster.epoch == epoch:
             delay(broker, call, context, result)
             return []
 
 
 def responds_at_once(call: Call[FetchRequest], context: FetchContext, result: FetchResult) -> bool:
-    """True if the fetch has enough, or does not wait. Its first context decides which partitions are missing."""
-    if context.unknown is None:
-        context.unknown = {key for key, _, answer in result.answers if answer.error_code in MISSING}
+    """Return whether to respond without delay. The first call also records which partitions do not exist."""
+    if context.missing is None:
+        context.missing = {key for key, _, response in result.responses if response.error_code in MISSING}
     return is_satisfied(call, result) or call.request.max_wait_ms <= 0 or not result.watched
 
 
 def delay(broker: Broker, call: Call[FetchRequest], context: FetchContext, result: FetchResult) -> None:
-    """Wait for more."""
+    """Add a fetch to the purgatory until it is satisfied or its maximum wait expires."""
     broker.fetch_purgatory.add(call, context, result.watched)
     broker.client_deadlines.set(FetchDue(call.ticket), context.expires_at)
 
@@ -126,176 +130,184 @@ def is_satisfied(call: Call[FetchRequest], result: FetchResult) -> bool:
 
 
 def reply(broker: Broker, call: Call[FetchRequest], context: FetchContext, result: FetchResult) -> Reply:
-    """The answer, and what the session keeps of it."""
+    """Return the response, and update the session."""
     if context.is_stale:
         return _stale_session(call, context)
     builder = _ResponseBuilder(context)
-    builder.add(result.answers)
+    builder.add(result.responses)
     return builder.reply(broker, call, result)
 
 
 def _reply_in_slices(broker: Broker, call: Call[FetchRequest], context: FetchContext, result: FetchResult) -> Steps:
-    """The same for many partitions. If another request uses the session meanwhile, it is told everything again."""
+    """Do the same in slices.
+
+    If another request uses the session in between, the client's state is unknown, so all partitions are sent again.
+    """
     builder = _ResponseBuilder(context)
-    for number, part in enumerate(chunks(result.answers, broker.slice_size)):
+    for number, chunk in enumerate(chunks(result.responses, broker.slice_size)):
         if number:
             yield []
         if context.is_stale:
-            for _, wanted, _ in result.answers[: number * broker.slice_size]:
-                wanted.high_watermark = NOT_SENT
+            for _, fetched, _ in result.responses[: number * broker.slice_size]:
+                fetched.high_watermark = NOT_SENT
             return [_stale_session(call, context)]
-        builder.add(part)
+        builder.add(chunk)
     return [builder.reply(broker, call, result)]
 
 
 def _stale_session(call: Call[FetchRequest], context: FetchContext) -> Reply:
-    """The answer to a fetch whose session another request has used meanwhile."""
+    """Return the response to a fetch whose session was used by a later request."""
     assert context.session is not None
     error = ErrorCode.INVALID_FETCH_SESSION_EPOCH
     return Reply(call.ticket, FetchResponse(error_code=error, session_id=context.session.session_id))
 
 
 class _ResponseBuilder:
-    """A response as it grows."""
+    """Builds a FetchResponse."""
 
     def __init__(self, context: FetchContext) -> None:
         session = context.session
         self._context = context
         self._response = FetchResponse(session_id=session.session_id if session else 0)
 
-    def add(self, answers: Iterable[tuple[Key, FetchPartition, Answer]]) -> None:
-        """Add partitions, except those in a session of which the client knows everything."""
+    def add(self, responses: Iterable[tuple[Key, FetchPartition, PartitionResponse]]) -> None:
+        """Add partitions, except those of a session that are unchanged and have no records."""
         in_session, by_id = self._context.session is not None, self._context.by_id
         topics = self._response.responses
         last = topics[-1] if topics else None
-        for _, wanted, answer in answers:
-            failed = answer.error_code != NONE
-            news = wanted.update_response_data(answer.high_watermark, answer.log_start_offset, failed=failed)
-            if in_session and not news and not answer.records and not _diverges(answer):
+        for _, fetched, response in responses:
+            failed = response.error_code != NONE
+            changed = fetched.update_response_data(response.high_watermark, response.log_start_offset, failed=failed)
+            if in_session and not changed and not response.records and not _diverges(response):
                 continue
-            name = "" if by_id else wanted.topic
-            if last is None or (last.topic, last.topic_id) != (name, wanted.topic_id):
-                last = FetchResponse.Topic(topic=name, topic_id=wanted.topic_id)
+            name = "" if by_id else fetched.topic
+            if last is None or (last.topic, last.topic_id) != (name, fetched.topic_id):
+                last = FetchResponse.Topic(topic=name, topic_id=fetched.topic_id)
                 topics.append(last)
-            last.partitions.append(answer)
+            last.partitions.append(response)
 
     def reply(self, broker: Broker, call: Call[FetchRequest], result: FetchResult) -> Reply:
-        """The answer, with all that was added."""
+        """Return the response, and update or create the session."""
         context = self._context
         if context.session is not None:
-            context.session.move_to_end([key for key, _, answer in result.answers if answer.records])
-        elif context.begins:
-            self._response.session_id = broker.fetch_sessions(call.client.node).begin(context)
+            context.session.move_to_end([key for key, _, response in result.responses if response.records])
+        elif context.creates_session:
+            self._response.session_id = broker.fetch_sessions(call.client.node).create(context)
         return Reply(call.ticket, self._response)
 
 
 def read(broker: Broker, call: Call[FetchRequest], context: FetchContext) -> FetchResult:
     result = FetchResult()
-    _Reader(broker, call, context, result).read(context.wanted.items())
+    _Reader(broker, call, context, result).read(context.partitions.items())
     return result
 
 
 class _Reader:
-    """Reads the partitions of a fetch, one after the other."""
+    """Reads the partitions of a fetch in order, up to its maximum size."""
 
     def __init__(self, broker: Broker, call: Call[FetchRequest], context: FetchContext, result: FetchResult) -> None:
         self._broker = broker
         self._call = call
         self._context = context
         self._result = result
-        self._left = max(0, min(call.request.max_bytes, broker.settings.fetch_max_bytes))
+        self._remaining = max(0, min(call.request.max_bytes, broker.settings.fetch_max_bytes))
 
     def read(self, partitions: Iterable[tuple[Key, FetchPartition]]) -> None:
-        """Add what there is of some partitions to the result."""
+        """Read some partitions, and add them to the result."""
         broker, context, result = self._broker, self._context, self._result
-        for key, wanted in partitions:
-            if wanted.cluster_epoch != broker.cluster.epoch:
-                wanted.find(broker.cluster)
-            place = wanted.place
-            if context.session is not None and place is not None and _is_unchanged(wanted, place):
-                result.watched.append((place.topic, place.index))
+        for key, fetched in partitions:
+            if fetched.cluster_epoch != broker.cluster.epoch:
+                fetched.resolve(broker.cluster)
+            partition = fetched.partition
+            if context.session is not None and partition is not None and _is_unchanged(fetched, partition):
+                result.watched.append((partition.topic, partition.index))
                 continue
-            answer = _read_partition(broker, self._call, wanted, self._left, first=result.size == 0)
-            size = len(answer.records or b"")
-            self._left -= size
+            response = _read_partition(broker, self._call, fetched, self._remaining, first=result.size == 0)
+            size = len(response.records or b"")
+            self._remaining -= size
             result.size += size
-            result.failed |= _diverges(answer) or (
-                answer.error_code != NONE
-                and not (answer.error_code in MISSING and (context.unknown is None or key in context.unknown))
+            result.failed |= _diverges(response) or (
+                response.error_code != NONE
+                and not (response.error_code in MISSING and (context.missing is None or key in context.missing))
             )
-            result.answers.append((key, wanted, answer))
-            if place is not None:
-                result.watched.append((place.topic, place.index))
+            result.responses.append((key, fetched, response))
+            if partition is not None:
+                result.watched.append((partition.topic, partition.index))
 
 
-def _diverges(answer: Answer) -> bool:
-    return answer.diverging_epoch.end_offset >= 0
+def _diverges(response: PartitionResponse) -> bool:
+    return response.diverging_epoch.end_offset >= 0
 
 
-def _is_unchanged(wanted: FetchPartition, place: Partition) -> bool:
-    """True if there is nothing to read and nothing to tell; most partitions of most fetches are like that."""
-    asked, log = wanted.asked, place.log
+def _is_unchanged(fetched: FetchPartition, partition: Partition) -> bool:
+    """Return whether a partition of a session needs no response, which is the most frequent case."""
+    request, log = fetched.request, partition.log
     return (
-        asked.fetch_offset == log.end == wanted.high_watermark
-        and wanted.log_start == log.start
-        and asked.current_leader_epoch in (-1, place.leader_epoch)
-        and asked.last_fetched_epoch in (-1, place.leader_epoch)
+        request.fetch_offset == log.end == fetched.high_watermark
+        and fetched.log_start == log.start
+        and request.current_leader_epoch in (-1, partition.leader_epoch)
+        and request.last_fetched_epoch in (-1, partition.leader_epoch)
     )
 
 
 def _read_partition(
-    broker: Broker, call: Call[FetchRequest], found: FetchPartition, left: int, *, first: bool
-) -> Answer:
-    partition, wanted = found.place, found.asked
-    error = found.error or broker.leader_error(partition, call.client.node, wanted.current_leader_epoch)
+    broker: Broker, call: Call[FetchRequest], fetched: FetchPartition, remaining: int, *, first: bool
+) -> PartitionResponse:
+    partition, request = fetched.partition, fetched.request
+    error = fetched.error or broker.leader_error(partition, call.client.node, request.current_leader_epoch)
     if error or partition is None:
-        answer = Answer(partition_index=wanted.partition, error_code=error, high_watermark=-1, records=b"")
+        response = PartitionResponse(
+            partition_index=request.partition, error_code=error, high_watermark=-1, records=b""
+        )
         if error not in MISSING:
-            answer.aborted_transactions = None
-        return answer
+            response.aborted_transactions = None
+        return response
     log = partition.log
-    parts = None
-    if call.version >= DIVERGING_EPOCH_SINCE and wanted.last_fetched_epoch >= 0:
-        parts = partition.epochs.end_of(wanted.last_fetched_epoch, log.end)
-    if wanted.fetch_offset < log.start or (parts == UNKNOWN if parts else wanted.fetch_offset > log.end):
-        return Answer(
-            partition_index=wanted.partition,
+    end_of_epoch = None  # the largest epoch up to the reader's last fetched epoch, and its end offset
+    if call.version >= DIVERGING_EPOCH_SINCE and request.last_fetched_epoch >= 0:
+        end_of_epoch = partition.epochs.end_of(request.last_fetched_epoch, log.end)
+    if request.fetch_offset < log.start or (
+        end_of_epoch == UNKNOWN if end_of_epoch else request.fetch_offset > log.end
+    ):
+        return PartitionResponse(
+            partition_index=request.partition,
             error_code=ErrorCode.OFFSET_OUT_OF_RANGE,
             high_watermark=-1,
             aborted_transactions=None,
             records=b"",
         )
     stable = partition.last_stable
-    if parts and (parts[0] < wanted.last_fetched_epoch or parts[1] < wanted.fetch_offset):  # another log was read
-        return Answer(
-            partition_index=wanted.partition,
+    if end_of_epoch and (end_of_epoch[0] < request.last_fetched_epoch or end_of_epoch[1] < request.fetch_offset):
+        return PartitionResponse(
+            partition_index=request.partition,
             high_watermark=log.end,
             last_stable_offset=stable,
             log_start_offset=log.start,
-            diverging_epoch=Answer.EpochEndOffset(epoch=parts[0], end_offset=parts[1]),
+            diverging_epoch=PartitionResponse.EpochEndOffset(epoch=end_of_epoch[0], end_offset=end_of_epoch[1]),
             records=b"",
         )
     committed = call.request.isolation_level == READ_COMMITTED
-    limit = max(0, min(left, wanted.partition_max_bytes))
+    limit = max(0, min(remaining, request.partition_max_bytes))
     before = stable if committed else None
-    least = first and call.version >= LARGE_FIRST_BATCH_SINCE
-    records = log.read(wanted.fetch_offset, limit, at_least_one=least, before=before)
+    at_least_one = first and call.version >= LARGE_FIRST_BATCH_SINCE
+    records = log.read(request.fetch_offset, limit, at_least_one=at_least_one, before=before)
     if call.version < FETCH_BATCHES_SINCE:
-        told = message_sets.from_batches(records, wanted.fetch_offset, int(call.version >= MAGIC_1_SINCE))
-        if isinstance(told, ErrorCode):
-            return Answer(partition_index=wanted.partition, error_code=told, high_watermark=-1)
-        records = told
-    return Answer(
-        partition_index=wanted.partition,
+        converted = message_sets.from_batches(records, request.fetch_offset, int(call.version >= MAGIC_1_SINCE))
+        if isinstance(converted, ErrorCode):
+            return PartitionResponse(partition_index=request.partition, error_code=converted, high_watermark=-1)
+        records = converted
+    return PartitionResponse(
+        partition_index=request.partition,
         high_watermark=log.end,
         last_stable_offset=stable,
         log_start_offset=log.start,
-        aborted_transactions=_aborted(partition, wanted.fetch_offset, len(records)) if committed else None,
+        aborted_transactions=_aborted(partition, request.fetch_offset, len(records)) if committed else None,
         records=records,
     )
 
 
-def _aborted(partition: Partition, offset: int, size: int) -> list[Answer.AbortedTransaction]:
-    kind = Answer.AbortedTransaction
-    found = partition.aborted_from(offset, size) if size and partition.aborted else []
-    return [kind(producer_id=each.producer_id, first_offset=each.first) for each in found]
+def _aborted(partition: Partition, offset: int, size: int) -> list[PartitionResponse.AbortedTransaction]:
+    aborted = partition.aborted_from(offset, size) if size and partition.aborted else []
+    return [
+        PartitionResponse.AbortedTransaction(producer_id=each.producer_id, first_offset=each.first) for each in aborted
+    ]

@@ -1,4 +1,4 @@
-"""Fetches that wait for records."""
+"""The purgatory of Fetch requests that wait for records. Source: Kafka's DelayedOperationPurgatory."""
 
 from __future__ import annotations
 
@@ -16,21 +16,27 @@ DelayedFetch: TypeAlias = tuple[Call[FetchRequest], FetchContext]
 
 @dataclass(slots=True)
 class FetchPurgatory:
-    """Fetches that wait for records, and who waits for which partition."""
+    """Pending Fetch requests.
+
+    Attributes:
+        pending: The requests by ticket.
+        watchers: By partition (topic name and index), the tickets of the requests that watch it, oldest first.
+        watched: By ticket, the partitions that the request watches.
+    """
 
     pending: dict[Ticket, DelayedFetch] = field(default_factory=dict)
     watchers: dict[tuple[str, int], dict[Ticket, None]] = field(default_factory=dict)
     watched: dict[Ticket, set[tuple[str, int]]] = field(default_factory=dict)
 
     def add(self, call: Call[FetchRequest], context: FetchContext, partitions: Iterable[tuple[str, int]]) -> None:
-        """Wait for these partitions; a client may name one twice."""
+        """Add a request that watches these partitions, which may contain duplicates."""
         self.pending[call.ticket] = call, context
         self.watched[call.ticket] = set(partitions)
         for partition in self.watched[call.ticket]:
             self.watchers.setdefault(partition, {})[call.ticket] = None
 
     def remove(self, ticket: Ticket) -> DelayedFetch | None:
-        """Stop waiting; None if it did not wait."""
+        """Remove and return a request; None if it is not pending."""
         for partition in self.watched.pop(ticket, ()):
             tickets = self.watchers[partition]
             del tickets[ticket]
@@ -39,7 +45,7 @@ class FetchPurgatory:
         return self.pending.pop(ticket, None)
 
     def watching(self, partitions: Iterable[Partition]) -> list[DelayedFetch]:
-        """Calls that wait for one of these partitions, each once: by partition, then the oldest first."""
+        """Return the requests that watch one of these partitions, each once, in the order of partitions and age."""
         tickets: dict[Ticket, None] = {}
         for partition in partitions:
             tickets.update(self.watchers.get((partition.topic, partition.index), ()))

@@ -1,6 +1,6 @@
-"""Fetch sessions (KIP-227): what a client asks for is kept, so that both sides tell each other only what is new.
+"""Fetch sessions (KIP-227): requests and responses contain only the partitions that have changed.
 
-A session lives in one of eight shards of a broker, each with its part of the slots. Source: Kafka's FetchSession.
+The cache of a broker has eight shards, each with its share of the slots. Source: Kafka's FetchSession.scala.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from kwire import ErrorCode
 from kwire.messages.fetch import FetchRequest
 from mockbroker.topics.model import Cluster, Partition
 
-INITIAL, FINAL = 0, -1  # epochs: one begins a session, or has none; the other ends it
-BY_ID_SINCE = 13  # the version from which on topics have ids instead of names
+INITIAL, FINAL = 0, -1  # session epochs: a full request that may create a session; one that closes its session
+BY_ID_SINCE = 13  # first version with topic ids instead of names
 SHARDS = 8
-IDS = (2**31 - 1) // SHARDS  # session ids of each shard
-STALE_AFTER = 120.0  # seconds
+SHARD_IDS = (2**31 - 1) // SHARDS  # number of session ids of a shard
+EVICTION_AFTER = 120.0  # seconds without use until a session may be evicted
 LAST_EPOCH = 2**31 - 1
 NO_ID = UUID(int=0)
-UNKNOWN = -1  # of offsets that the client was not told
+UNKNOWN = -1  # an offset that was not sent to the client
 NONE = ErrorCode.NONE
 
 Key: TypeAlias = tuple[str, UUID, int]  # topic name or else topic id, and partition
@@ -31,18 +31,25 @@ Key: TypeAlias = tuple[str, UUID, int]  # topic name or else topic id, and parti
 
 @dataclass(slots=True)
 class FetchPartition:
-    """One partition that is asked for. ``high_watermark``, ``log_start``: as the client was told them last.
+    """A partition of a fetch.
 
-    ``topic``: also that of a topic asked for by id, once it was found. ``place``: what it is in the cluster, as of
-    ``cluster_epoch``.
+    Attributes:
+        topic: Topic name; with topic ids "" until the topic is resolved.
+        topic_id: Topic id; NO_ID with topic names.
+        request: The partition in the latest request that contained it.
+        high_watermark: High watermark in the last response; UNKNOWN before.
+        log_start: Log start offset in the last response; UNKNOWN before.
+        partition: The partition of the cluster, as of ``cluster_epoch``; None if it does not exist.
+        error: The error if it does not exist.
+        cluster_epoch: Epoch of the cluster metadata in which the partition was resolved.
     """
 
     topic: str
     topic_id: UUID
-    asked: FetchRequest.Topic.Partition
+    request: FetchRequest.Topic.Partition
     high_watermark: int = UNKNOWN
     log_start: int = UNKNOWN
-    place: Partition | None = None
+    partition: Partition | None = None
     error: ErrorCode = NONE
     cluster_epoch: int = -1
 
@@ -50,35 +57,49 @@ class FetchPartition:
     def by_id(self) -> bool:
         return self.topic_id != NO_ID
 
-    def find(self, cluster: Cluster) -> None:
-        """Look up where it is: ``place``, or else ``error``."""
+    def resolve(self, cluster: Cluster) -> None:
+        """Look the partition up in the cluster, and set ``partition`` or ``error``."""
         topic = cluster.by_id.get(self.topic_id) if self.by_id else cluster.topics.get(self.topic)
-        self.place = topic.partition(self.asked.partition) if topic else None
-        self.error = NONE if self.place else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        self.partition = topic.partition(self.request.partition) if topic else None
+        self.error = NONE if self.partition else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if topic is None and self.by_id:
             if not self.topic:
                 self.error = ErrorCode.UNKNOWN_TOPIC_ID
-            elif self.topic in cluster.topics:  # another one by the same name
+            elif self.topic in cluster.topics:  # a new topic with the same name
                 self.error = ErrorCode.INCONSISTENT_TOPIC_ID
         elif topic is not None:
             self.topic = topic.name
         self.cluster_epoch = cluster.epoch
 
     def update_response_data(self, high_watermark: int, log_start: int, *, failed: bool) -> bool:
-        """Keep what the client is told now; True if it is news. An error always is, and so is what follows it."""
-        news = failed or (high_watermark, log_start) != (self.high_watermark, self.log_start)
+        """Record what is sent to the client; return whether it has changed.
+
+        An error counts as a change, and so does the response after it.
+        """
+        changed = failed or (high_watermark, log_start) != (self.high_watermark, self.log_start)
         self.high_watermark = UNKNOWN if failed else high_watermark
         self.log_start = log_start
-        return news
+        return changed
 
 
 @dataclass(slots=True)
 class FetchSession:
-    """``epoch``: the one that the next request has to have. ``size``: partitions, when it was used last."""
+    """A fetch session of a client.
+
+    Attributes:
+        session_id: Id of the session.
+        by_id: Whether it was created by a request with topic ids.
+        partitions: Its partitions; those that returned records last are at the end.
+        created: Time of its creation in seconds.
+        epoch: Session epoch that the next request must have.
+        last_used: Time of its last use in seconds.
+        size: Number of partitions at its last use.
+        evictable: Whether it is old enough to be evicted by a session with more partitions.
+    """
 
     session_id: int
     by_id: bool
-    wanted: dict[Key, FetchPartition]
+    partitions: dict[Key, FetchPartition]
     created: float
     epoch: int = INITIAL + 1
     last_used: float = 0.0
@@ -86,51 +107,62 @@ class FetchSession:
     evictable: bool = False
 
     def move_to_end(self, keys: Iterable[Key]) -> None:
-        """These come last next time, so that every partition has its turn."""
+        """Read these partitions last in the next request, so that each partition has its turn."""
         for key in keys:
-            if (found := self.wanted.pop(key, None)) is not None:
-                self.wanted[key] = found
+            if (partition := self.partitions.pop(key, None)) is not None:
+                self.partitions[key] = partition
 
 
 @dataclass(slots=True)
 class FetchContext:
-    """What one Fetch reads. ``session``: that it goes on with; ``begins``: whether to begin one with its answer.
+    """The partitions and the session of one Fetch request.
 
-    ``epoch``: of the session, as long as no other request has used it. ``at``: when it was asked, in seconds.
-    ``unknown``: partitions that were not there from the start, once it was read; nobody waits for them.
-    ``expires_at``: when it is answered with what there is, in the time of clients.
+    Attributes:
+        partitions: The partitions to read.
+        received_at: Time of the request in seconds.
+        by_id: Whether the request has topic ids.
+        session: Its session; None for a full request.
+        creates_session: Whether the response creates a session.
+        epoch: Session epoch after this request.
+        missing: Partitions that did not exist when they were first read; None before. The fetch does not wait for them.
+        expires_at: End of the maximum wait in client time, in seconds.
     """
 
-    wanted: dict[Key, FetchPartition]
-    at: float
+    partitions: dict[Key, FetchPartition]
+    received_at: float
     by_id: bool
     session: FetchSession | None = None
-    begins: bool = False
+    creates_session: bool = False
     epoch: int = FINAL
-    unknown: set[Key] | None = None
+    missing: set[Key] | None = None
     expires_at: float = -inf
 
     @property
     def is_stale(self) -> bool:
-        """True if another request has used the session since."""
+        """Whether a later request has used the session."""
         return self.session is not None and self.session.epoch != self.epoch
 
 
 class FetchSessionCache:
-    """The sessions of one broker. ``slots``: how many there may be; ``new_uuid``: where ids come from."""
+    """The fetch sessions of a broker.
+
+    Args:
+        slots: Maximum number of sessions (``max.incremental.fetch.session.cache.slots``).
+        new_uuid: Source of session ids.
+    """
 
     def __init__(self, slots: int, new_uuid: Callable[[], UUID]) -> None:
-        self._shards = [_CacheShard(slots // SHARDS, number * IDS, new_uuid) for number in range(SHARDS)]
+        self._shards = [_CacheShard(slots // SHARDS, number * SHARD_IDS, new_uuid) for number in range(SHARDS)]
         self._next = count()
 
-    def open(self, request: FetchRequest, version: int, now: float) -> FetchContext | ErrorCode:
-        """What a request asks for, alone or with its session, or why it cannot go on with that."""
+    def new_context(self, request: FetchRequest, version: int, now: float) -> FetchContext | ErrorCode:
+        """Return the context of a request, or the error of its session id or epoch."""
         by_id = version >= BY_ID_SINCE
-        shard = self._shards[min(max(request.session_id, 0) // IDS, SHARDS - 1)]
+        shard = self._shards[min(max(request.session_id, 0) // SHARD_IDS, SHARDS - 1)]
         if request.session_epoch in (INITIAL, FINAL):
             shard.close(request.session_id)
-            begins = request.session_epoch == INITIAL
-            return FetchContext(_asked(request, by_id=by_id), now, by_id, begins=begins)
+            creates_session = request.session_epoch == INITIAL
+            return FetchContext(_requested(request, by_id=by_id), now, by_id, creates_session=creates_session)
         session = shard.sessions.get(request.session_id)
         if session is None:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -138,21 +170,21 @@ class FetchSessionCache:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
         if session.by_id != by_id:
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-        asked = _update(session.wanted, request, by_id=by_id)
-        if not session.wanted:
+        requested = _update(session.partitions, request, by_id=by_id)
+        if not session.partitions:
             shard.close(session.session_id)
-            return FetchContext(asked, now, by_id)
+            return FetchContext(requested, now, by_id)
         session.epoch = session.epoch % LAST_EPOCH + 1
         shard.touch(session, now)
-        return FetchContext(session.wanted, now, by_id, session, epoch=session.epoch)
+        return FetchContext(session.partitions, now, by_id, session, epoch=session.epoch)
 
-    def begin(self, context: FetchContext) -> int:
-        """Keep what was asked for; the id of the new session, 0 if there is no room."""
-        return self._shards[next(self._next) % SHARDS].begin(context)
+    def create(self, context: FetchContext) -> int:
+        """Create a session with the partitions of a context; return its id, or 0 if the cache is full."""
+        return self._shards[next(self._next) % SHARDS].create(context)
 
 
 class _CacheShard:
-    """``sessions``: the one that was not used for longest first."""
+    """A shard of the cache. ``sessions``: by id, the least recently used first."""
 
     def __init__(self, slots: int, first_id: int, new_uuid: Callable[[], UUID]) -> None:
         self.sessions: dict[int, FetchSession] = {}
@@ -164,28 +196,30 @@ class _CacheShard:
         self.sessions.pop(session_id, None)
 
     def touch(self, session: FetchSession, now: float) -> None:
-        """It was used: now it is the last one to become stale."""
+        """Record the use of a session, which becomes the most recently used."""
         session.last_used = now
-        session.size = len(session.wanted)
-        session.evictable = now - session.created > STALE_AFTER
+        session.size = len(session.partitions)
+        session.evictable = now - session.created > EVICTION_AFTER
         self.sessions[session.session_id] = self.sessions.pop(session.session_id, session)
 
-    def begin(self, context: FetchContext) -> int:
-        if len(self.sessions) >= self._slots and not self._make_room(len(context.wanted), context.at):
+    def create(self, context: FetchContext) -> int:
+        if len(self.sessions) >= self._slots and not self._try_evict(len(context.partitions), context.received_at):
             return 0
         session_id = 0
         while not session_id or session_id in self.sessions:
-            session_id = self._first_id + self._new_uuid().int % IDS
-        self.touch(FetchSession(session_id, context.by_id, context.wanted, context.at), context.at)
+            session_id = self._first_id + self._new_uuid().int % SHARD_IDS
+        self.touch(
+            FetchSession(session_id, context.by_id, context.partitions, context.received_at), context.received_at
+        )
         return session_id
 
-    def _make_room(self, size: int, now: float) -> bool:
-        """Close a session that nobody uses any more, or an old one with less than ``size`` partitions."""
-        stalest = next(iter(self.sessions.values()), None)
-        if stalest is None:
+    def _try_evict(self, size: int, now: float) -> bool:
+        """Evict an unused session, or an old one with fewer than ``size`` partitions; return False if there is none."""
+        oldest = next(iter(self.sessions.values()), None)
+        if oldest is None:
             return False
-        if now - stalest.last_used > STALE_AFTER:
-            self.close(stalest.session_id)
+        if now - oldest.last_used > EVICTION_AFTER:
+            self.close(oldest.session_id)
             return True
         old = [session for session in self.sessions.values() if session.evictable]
         smallest = min(old, key=lambda session: (session.size, session.session_id), default=None)
@@ -195,26 +229,26 @@ class _CacheShard:
         return True
 
 
-def _asked(request: FetchRequest, *, by_id: bool) -> dict[Key, FetchPartition]:
-    """What a request names; of a partition that it names twice, the last."""
-    found: dict[Key, FetchPartition] = {}
+def _requested(request: FetchRequest, *, by_id: bool) -> dict[Key, FetchPartition]:
+    """Return the partitions of a request; the last one counts if it contains a partition twice."""
+    partitions: dict[Key, FetchPartition] = {}
     for topic in request.topics:
         name, topic_id = ("", topic.topic_id) if by_id else (topic.topic, NO_ID)
-        for asked in topic.partitions:
-            found[name, topic_id, asked.partition] = FetchPartition(name, topic_id, asked)
-    return found
+        for requested in topic.partitions:
+            partitions[name, topic_id, requested.partition] = FetchPartition(name, topic_id, requested)
+    return partitions
 
 
-def _update(kept: dict[Key, FetchPartition], request: FetchRequest, *, by_id: bool) -> dict[Key, FetchPartition]:
-    """Add to what is kept, change it and leave out what is forgotten; all that the request names."""
-    named = _asked(request, by_id=by_id) if request.topics else {}
-    for key, wanted in named.items():
-        if (known := kept.get(key)) is None:
-            kept[key] = wanted
+def _update(cached: dict[Key, FetchPartition], request: FetchRequest, *, by_id: bool) -> dict[Key, FetchPartition]:
+    """Add, update and forget partitions of a session as requested; return the partitions of the request."""
+    requested = _requested(request, by_id=by_id) if request.topics else {}
+    for key, partition in requested.items():
+        if (known := cached.get(key)) is None:
+            cached[key] = partition
         else:
-            known.asked = wanted.asked
+            known.request = partition.request
     for topic in request.forgotten_topics_data:
         name, topic_id = ("", topic.topic_id) if by_id else (topic.topic, NO_ID)
         for index in topic.partitions:
-            kept.pop((name, topic_id, index), None)
-    return named
+            cached.pop((name, topic_id, index), None)
+    return requested

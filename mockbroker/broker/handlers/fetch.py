@@ -1,6 +1,6 @@
-"""Fetch: v0-18, with sessions. Not modelled: fetching from followers, quotas.
+"""Fetch: v0-18, with fetch sessions. Not modelled: fetching from followers, quotas.
 
-A fetch that finds less than min_bytes is parked until records come or max_wait is over, by the client's own time.
+A fetch with less than min_bytes of records waits in the purgatory for more, at most max_wait_ms of client time.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from mockbroker.broker.handlers.handler import Handler
 
 def handle(broker: Broker, call: Call[FetchRequest], now: float) -> Effects:
     request = call.request
-    context = broker.fetch_sessions(call.client.node).open(request, call.version, now)
+    context = broker.fetch_sessions(call.client.node).new_context(request, call.version, now)
     if isinstance(context, ErrorCode):
         return [Reply(call.ticket, FetchResponse(error_code=context))]
     context.expires_at = broker.to_client_time(now) + request.max_wait_ms / 1000
-    if len(context.wanted) > broker.slice_size:
+    if len(context.partitions) > broker.slice_size:
         return begin(call.ticket, fetch_in_slices(broker, call, context))
     result = read(broker, call, context)
     if responds_at_once(call, context, result):

@@ -1,1 +1,1 @@
-"""How clients say who they are: one file a mechanism, and the order in which a connection goes about it."""
+"""The SASL mechanisms, one module each, and the credentials of users."""

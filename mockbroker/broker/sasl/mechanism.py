@@ -1,4 +1,4 @@
-"""What a mechanism is: tokens of a client go in, one of three answers comes out."""
+"""The interface of a SASL mechanism, and the three results of a token."""
 
 from __future__ import annotations
 
@@ -8,23 +8,29 @@ from typing import Protocol, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """Nothing is settled yet; the client must answer to this token."""
+    """The exchange continues: the client must respond to ``token``."""
 
     token: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Authenticated:
-    """The client is ``user``. ``token``: the last one to it; ``until_ms``: when that ends, in ms since 1970."""
+    """The exchange has succeeded.
+
+    Attributes:
+        user: The principal.
+        token: The last token to the client.
+        expires_at_ms: End of the session in ms since 1970; None if the mechanism does not limit it.
+    """
 
     user: str
     token: bytes = b""
-    until_ms: int | None = None
+    expires_at_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The client may not come in. ``text``: Kafka's words for it; None: those that it has for every mechanism."""
+    """The authentication has failed. ``text``: Kafka's error message; None for the one that all mechanisms share."""
 
     text: str | None = None
 
@@ -33,8 +39,8 @@ Verdict: TypeAlias = Challenge | Authenticated | Failed
 
 
 class Mechanism(Protocol):
-    """One attempt of one client."""
+    """One authentication exchange with a client."""
 
     def evaluate(self, token: bytes, wall_ms: int) -> Verdict:
-        """The next token of the client, who has come so far. ``wall_ms``: ms since 1970."""
+        """Evaluate the next token of the client. ``wall_ms``: the current time in ms since 1970."""
         ...

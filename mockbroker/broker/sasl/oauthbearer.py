@@ -1,4 +1,7 @@
-"""OAUTHBEARER (RFC 7628) with unsecured tokens (RFC 7515, alg none), as Kafka's own validator for them takes."""
+"""OAUTHBEARER (RFC 7628) with unsecured tokens (RFC 7515, alg none).
+
+Source: Kafka's OAuthBearerUnsecuredValidatorCallbackHandler.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any, TypeGuard
 
 from mockbroker.broker.sasl.mechanism import Authenticated, Challenge, Failed, Verdict
 
-ACKNOWLEDGED = b"\1"  # what a client says to the error that it was told
+ACKNOWLEDGED = b"\1"  # the response of a client to an error challenge
 INVALID_TOKEN = b'{"status":"invalid_token"}'
 MAX_SECONDS = 1e15
 NAME = r"(?:[^=,\x00\x01]|=2C|=3D)+"
@@ -21,7 +24,11 @@ SEGMENT = re.compile(r"[-_A-Za-z0-9]+")
 
 
 class OAuthBearer:
-    """Two tries: a token that is not valid is told as a challenge, and the client may agree, or send another."""
+    """An exchange with the OAUTHBEARER mechanism.
+
+    An invalid token is answered with an error challenge. The client acknowledges it, which ends the authentication, or
+    sends another token.
+    """
 
     def __init__(self) -> None:
         self._sent_error = False
@@ -30,35 +37,35 @@ class OAuthBearer:
         if self._sent_error and token == ACKNOWLEDGED:
             return Failed(INVALID_TOKEN.decode())
         try:
-            found = RESPONSE.fullmatch(token.decode())
+            match = RESPONSE.fullmatch(token.decode())
         except UnicodeDecodeError:
             return Failed()
-        bearer = _bearer(found["pairs"]) if found else None
-        if found is None or bearer is None:
+        bearer = _bearer(match["pairs"]) if match else None
+        if match is None or bearer is None:
             return Failed()
         claims = _claims(bearer)
         if claims is None or not _valid(claims, wall_ms):
             self._sent_error = True
             return Challenge(INVALID_TOKEN)
-        user, asked = claims["sub"], found["authorization"]
-        if asked is not None and asked.replace("=2C", ",").replace("=3D", "=") != user:
+        user, authorization = claims["sub"], match["authorization"]
+        if authorization is not None and authorization.replace("=2C", ",").replace("=3D", "=") != user:
             return Failed(
-                f"Authentication failed: Client requested an authorization id ({asked}) that is different from "
+                f"Authentication failed: Client requested an authorization id ({authorization}) that is different from "
                 f"the token's principal name ({user})"
             )
-        return Authenticated(user, until_ms=int(claims["exp"] * 1000))
+        return Authenticated(user, expires_at_ms=int(claims["exp"] * 1000))
 
 
 def _bearer(pairs: str) -> str | None:
-    """The token among the key-value pairs, each of which may stand there once; other keys are extensions."""
-    given = [pair.partition("=") for pair in pairs.split("\1") if pair]
-    auth = [value for key, _, value in given if key == "auth"]
-    found = BEARER.fullmatch(auth[0]) if len(auth) == 1 else None
-    return found[1] if found else None
+    """Return the token in the key-value pairs; None unless the key ``auth`` occurs once. Other keys are extensions."""
+    items = [pair.partition("=") for pair in pairs.split("\1") if pair]
+    auth = [value for key, _, value in items if key == "auth"]
+    match = BEARER.fullmatch(auth[0]) if len(auth) == 1 else None
+    return match[1] if match else None
 
 
 def _claims(token: str) -> dict[str, Any] | None:
-    """The claims of an unsecured token, whose signature is empty."""
+    """Return the claims of an unsecured token, whose signature is empty; None if it is not one."""
     segments = token.split(".")
     if len(segments) != 3 or segments[2]:
         return None
@@ -70,23 +77,25 @@ def _object(segment: str) -> dict[str, Any] | None:
     if not SEGMENT.fullmatch(segment):
         return None
     try:
-        found = json.loads(base64.urlsafe_b64decode(segment + "=" * (-len(segment) % 4)))
+        decoded = json.loads(base64.urlsafe_b64decode(segment + "=" * (-len(segment) % 4)))
     except (ValueError, RecursionError, binascii.Error):
         return None
-    return found if isinstance(found, dict) else None
+    return decoded if isinstance(decoded, dict) else None
 
 
 def _valid(claims: dict[str, Any], wall_ms: int) -> bool:
-    """A subject, an end that lies ahead, a begin (if told) that does not; a scope, if told, of texts."""
-    user, begin, end = claims.get("sub"), claims.get("iat", 0), claims.get("exp")
+    """Return whether the claims have a subject and are valid now, and the scope, if given, is text or texts."""
+    user, issued_at, expires_at = claims.get("sub"), claims.get("iat", 0), claims.get("exp")
     if not isinstance(user, str) or not user.strip() or not user.isprintable():
-        return False  # JSON may hold halves of characters, of which no answer can tell
+        return False  # JSON can contain lone surrogates, which no response can contain
     scope = claims.get("scope", [])
     if not isinstance(scope, str) and not (isinstance(scope, list) and all(isinstance(one, str) for one in scope)):
         return False
-    return _is_time(begin) and _is_time(end) and begin < end and begin * 1000 <= wall_ms < end * 1000
+    if not _is_time(issued_at) or not _is_time(expires_at) or issued_at >= expires_at:
+        return False
+    return issued_at * 1000 <= wall_ms < expires_at * 1000
 
 
 def _is_time(value: object) -> TypeGuard[float]:
-    """Seconds since 1970, with or without a fraction, that milliseconds can be made of."""
+    """Return whether a value is a number of seconds that can be converted to milliseconds."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < MAX_SECONDS

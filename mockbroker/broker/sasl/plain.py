@@ -1,4 +1,4 @@
-"""PLAIN (RFC 4616): authorization id, user and password, with NUL between them."""
+"""PLAIN (RFC 4616): authorization id, user and password, separated by NUL."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ OTHER_AUTHORIZATION = "Authentication failed: Client requested an authorization 
 
 
 class Plain:
-    """Texts and the order of checks are those of Kafka's PlainSaslServer."""
+    """An exchange with the PLAIN mechanism. Source of texts and order of checks: Kafka's PlainSaslServer."""
 
     def __init__(self, users: Users) -> None:
         self._users = users

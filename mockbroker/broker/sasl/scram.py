@@ -1,4 +1,4 @@
-"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, 7677), on scramp. Loaded when somebody needs it."""
+"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, 7677), with the library scramp. Imported on first use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ FIRST = re.compile(r"n,(?:a=(?P<authorization>[^,]+))?,(?:m=[^,]*,)?n=(?P<user>[
 
 
 class Scram256Or512:
-    """``new_nonce``: the server's half of it, printable and without commas."""
+    """An exchange with a SCRAM mechanism.
+
+    Args:
+        mechanism: SCRAM-SHA-256 or SCRAM-SHA-512.
+        users: The users and their credentials.
+        new_nonce: Returns the server's part of the nonce, printable and without commas.
+    """
 
     def __init__(self, mechanism: str, users: Users, new_nonce: Callable[[], str]) -> None:
         self._user = ""
@@ -34,10 +40,10 @@ class Scram256Or512:
 
     def _first(self, text: str) -> Verdict:
         self._sent_challenge = True
-        found = FIRST.fullmatch(text)
-        if found is None:  # not even "y,,", for a client that could bind channels
+        match = FIRST.fullmatch(text)
+        if match is None:  # also for "y,,", of a client that supports channel binding
             return Failed()
-        if found["authorization"] not in (None, found["user"]):
+        if match["authorization"] not in (None, match["user"]):
             return Failed(OTHER_AUTHORIZATION)
         self._server.set_client_first(text)
         return Challenge(self._server.get_server_first().encode())
@@ -47,20 +53,22 @@ class Scram256Or512:
         return Authenticated(self._user, self._server.get_server_final().encode())
 
     def _credential(self, user: str) -> tuple[bytes, bytes, bytes, int] | None:
-        """What scramp asks for; None for nobody."""
+        """Return the credential of a user in the form of scramp; None for an unknown user."""
         self._user = user
-        found = self._users.scram.get((user, self._mechanism))
-        return None if found is None else (found.salt, found.stored_key, found.server_key, found.iterations)
+        credential = self._users.scram.get((user, self._mechanism))
+        if credential is None:
+            return None
+        return credential.salt, credential.stored_key, credential.server_key, credential.iterations
 
 
 def derive(passwords: Mapping[str, str], mechanisms: Iterable[str], new_salt: Callable[[], bytes]) -> ScramCredentials:
-    """Credentials of all users, for those of the mechanisms that are SCRAM."""
-    found: dict[tuple[str, str], ScramCredential] = {}
+    """Return the SCRAM credentials of all users. Mechanisms other than SCRAM are ignored."""
+    credentials: dict[tuple[str, str], ScramCredential] = {}
     for mechanism in mechanisms:
         if mechanism in SCRAM_HASHES:
             for user, password in passwords.items():
                 salt, stored_key, server_key, iterations = ScramMechanism(mechanism).make_auth_info(
                     password, ITERATIONS, new_salt()
                 )
-                found[user, mechanism] = ScramCredential(salt, iterations, stored_key, server_key)
-    return found
+                credentials[user, mechanism] = ScramCredential(salt, iterations, stored_key, server_key)
+    return credentials

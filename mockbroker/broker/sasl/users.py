@@ -1,4 +1,4 @@
-"""Who may come in: passwords as configured, and SCRAM credentials, which clients can change."""
+"""The users of a cluster: configured passwords, and SCRAM credentials, which clients can change."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 SCRAM_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-SCRAM_NUMBERS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}  # in requests
+SCRAM_NUMBERS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}  # Kafka's ScramMechanism
 
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What a broker keeps of a password (RFC 5802): it can check one with it, and not tell it."""
+    """A SCRAM credential (RFC 5802), which verifies a password but does not contain it."""
 
     salt: bytes
     iterations: int
@@ -24,7 +24,7 @@ class ScramCredential:
     def from_salted_password(
         cls, mechanism: str, salted_password: bytes, salt: bytes, iterations: int
     ) -> ScramCredential:
-        """From a password that is salted and hashed already, as AlterUserScramCredentials has it."""
+        """Create a credential from a salted and hashed password, as in AlterUserScramCredentials."""
         name = SCRAM_HASHES[mechanism]
         client_key = hmac.digest(salted_password, b"Client Key", name)
         server_key = hmac.digest(salted_password, b"Server Key", name)
@@ -35,22 +35,29 @@ ScramCredentials = Mapping[tuple[str, str], ScramCredential]  # by user and mech
 
 
 class Users:
-    """``passwords``: by user; ``scram``: credentials by user and mechanism, the only part that changes."""
+    """The users and their credentials.
+
+    Attributes:
+        passwords: Passwords by user.
+        scram: SCRAM credentials by user and mechanism, which AlterUserScramCredentials changes.
+    """
 
     def __init__(self, passwords: Mapping[str, str] | None = None, scram: ScramCredentials | None = None) -> None:
         self.passwords = dict(passwords or {})
         self.scram = dict(scram or {})
 
     def is_password(self, user: str, password: str) -> bool:
-        """True if this is the user's password."""
-        known = self.passwords.get(user)
-        return known is not None and hmac.compare_digest(known.encode(), password.encode("utf-8", "surrogateescape"))
+        """Return whether this is the password of the user."""
+        expected = self.passwords.get(user)
+        if expected is None:
+            return False
+        return hmac.compare_digest(expected.encode(), password.encode("utf-8", "surrogateescape"))
 
     def scram_credentials(self, user: str) -> dict[str, ScramCredential]:
-        """The SCRAM credentials of a user by mechanism."""
+        """Return the SCRAM credentials of a user, by mechanism."""
         credentials = ((mechanism, self.scram.get((user, mechanism))) for mechanism in SCRAM_NUMBERS)
         return {mechanism: credential for mechanism, credential in credentials if credential is not None}
 
     def with_scram_credentials(self) -> list[str]:
-        """Users that have SCRAM credentials, in order."""
+        """Return the users that have SCRAM credentials, sorted."""
         return sorted({name for name, _ in self.scram})

@@ -1,4 +1,4 @@
-"""Fetch sessions: what they keep and tell, and who has to make room. That it is so in Kafka: conversations."""
+"""Fetch sessions: incremental responses and eviction. Recorded conversations show that Kafka does the same."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from kwire import ErrorCode as E
 from kwire.messages.delete_topics import DeleteTopicsRequest
 from kwire.messages.fetch import FetchRequest
 from kwire.records.batch import Record, build_batch, read_batch
-from mockbroker.broker.fetch.session_cache import LAST_EPOCH, SHARDS, STALE_AFTER, FetchSessionCache
+from mockbroker.broker.fetch.session_cache import EVICTION_AFTER, LAST_EPOCH, SHARDS, FetchSessionCache
 
 Topic = FetchRequest.Topic
 DATA = build_batch([Record(value=b"v" * 40)])
 
 
 class Reader:
-    """A client with a session on topic t."""
+    """A client with a fetch session on topic t."""
 
     def __init__(self, harness: BrokerHarness, version: int = 11) -> None:
         self.harness, self.version, self.session, self.epoch = harness, version, 0, 0
 
-    def send(self, *wanted: tuple[int, int], forget: tuple[int, ...] = (), **changes: Any) -> Any:
+    def send(self, *fetched: tuple[int, int], forget: tuple[int, ...] = (), **changes: Any) -> Any:
         named = {"topic_id": self.harness.topic_id("t")} if self.version >= 13 else {"topic": "t"}
         fields = {"max_wait_ms": 0, "min_bytes": 1, "session_id": self.session, "session_epoch": self.epoch}
-        places = [Topic.Partition(partition=n, fetch_offset=at, partition_max_bytes=10**6) for n, at in wanted]
+        partitions = [Topic.Partition(partition=n, fetch_offset=at, partition_max_bytes=10**6) for n, at in fetched]
         request = FetchRequest(
             **fields | changes,
-            topics=[Topic(**named, partitions=places)] if places else [],
+            topics=[Topic(**named, partitions=partitions)] if partitions else [],
             forgotten_topics_data=[FetchRequest.ForgottenTopic(**named, partitions=list(forget))] if forget else [],
         )
         self.epoch += 1
@@ -39,16 +39,16 @@ class Reader:
             self.session = sent.answer.session_id
         return sent
 
-    def fetch(self, *wanted: tuple[int, int], **changes: Any) -> dict[int, tuple[int, int]]:
-        """Partitions that are told, with high watermark and bytes of records."""
-        return told(self.send(*wanted, **changes).answer)
+    def fetch(self, *fetched: tuple[int, int], **changes: Any) -> dict[int, tuple[int, int]]:
+        """Send a Fetch; return high watermark and size of the records of the returned partitions."""
+        return partitions_of(self.send(*fetched, **changes).answer)
 
 
-def told(answer: Any) -> dict[int, tuple[int, int]]:
-    assert answer.error_code == E.NONE
+def partitions_of(response: Any) -> dict[int, tuple[int, int]]:
+    assert response.error_code == E.NONE
     return {
         each.partition_index: (each.high_watermark, len(each.records))
-        for topic in answer.responses
+        for topic in response.responses
         for each in topic.partitions
     }
 
@@ -67,7 +67,7 @@ def reader(harness: BrokerHarness, request: pytest.FixtureRequest) -> Reader:
     return Reader(harness, request.param)
 
 
-def test_only_news_is_told(harness, reader):
+def test_only_changed_partitions_are_returned(harness, reader):
     assert reader.fetch((0, 0), (1, 0), (2, 0)) == {0: (0, 0), 1: (0, 0), 2: (0, 0)}
     assert reader.session > 0
     assert reader.fetch() == {}
@@ -79,34 +79,34 @@ def test_only_news_is_told(harness, reader):
     assert reader.fetch((0, 1)) == {0: (1, 0)}
 
 
-def test_a_fetch_without_news_waits_for_some(harness, reader):
+def test_fetch_without_changed_partition_is_delayed(harness, reader):
     reader.fetch((0, 0), (1, 0))
     sent = reader.send(max_wait_ms=500)
     assert sent.parked
     fill(harness, 1)
     harness.wait(0.5)
-    assert told(sent.answer) == {1: (1, len(DATA))}
+    assert partitions_of(sent.answer) == {1: (1, len(DATA))}
 
 
-def test_a_session_that_is_empty_is_closed(harness, reader):
+def test_session_without_partitions_is_closed(harness, reader):
     reader.fetch((0, 0))
     assert reader.fetch(forget=(0,)) == {}
     assert reader.session == 0
     assert reader.send().answer.error_code == E.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_epochs_begin_anew_at_1(harness):
+def test_epoch_after_the_largest_is_1(harness):
     reader = Reader(harness)
     reader.fetch((0, 0))
-    sessions = harness.broker.fetch_sessions(0)
-    kept = next(shard.sessions[reader.session] for shard in sessions._shards if reader.session in shard.sessions)
-    kept.epoch = reader.epoch = LAST_EPOCH
+    shards = harness.broker.fetch_sessions(0)._shards
+    session = next(shard.sessions[reader.session] for shard in shards if reader.session in shard.sessions)
+    session.epoch = reader.epoch = LAST_EPOCH
     assert reader.fetch() == {}
     reader.epoch = 1
     assert reader.fetch() == {}
 
 
-def test_sessions_are_of_one_broker():
+def test_session_is_unknown_to_other_brokers():
     harness = BrokerHarness(brokers=2, topics={"t": 2})
     reader = Reader(harness)
     reader.fetch((0, 0))
@@ -114,66 +114,66 @@ def test_sessions_are_of_one_broker():
     assert harness.ask(request, 11, node=1).error_code == E.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_who_waits_is_told_when_the_topic_goes(harness, reader):
+def test_deleted_topic_completes_a_delayed_fetch(harness, reader):
     reader.fetch((0, 0))
     sent = reader.send(max_wait_ms=5000)
     harness.ask(DeleteTopicsRequest(topics=[DeleteTopicsRequest.Topic(name="t")], timeout_ms=0), 6)
     assert [p.error_code for t in sent.answer.responses for p in t.partitions] == [E.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-# --- room ---------------------------------------------------------------------------------------------------------
+# --- eviction ---------------------------------------------------------------------------------------------------------
 
 
-class Room:
-    """Sessions without a cluster: one slot in each shard, and all of them taken by sessions of two partitions."""
+class FullCache:
+    """A session cache without a cluster, by default with one slot in each shard."""
 
     def __init__(self, slots: int = SHARDS) -> None:
         ids = iter(range(1, 10_000))
-        self.sessions = FetchSessionCache(slots, lambda: UUID(int=next(ids)))
+        self.cache = FetchSessionCache(slots, lambda: UUID(int=next(ids)))
 
-    def begin(self, partitions: int, now: float) -> int:
-        places = [Topic.Partition(partition=n) for n in range(partitions)]
-        request = FetchRequest(session_epoch=0, topics=[Topic(topic="t", partitions=places)])
-        context = self.sessions.open(request, 11, now)
+    def create(self, partitions: int, now: float) -> int:
+        partitions = [Topic.Partition(partition=n) for n in range(partitions)]
+        request = FetchRequest(session_epoch=0, topics=[Topic(topic="t", partitions=partitions)])
+        context = self.cache.new_context(request, 11, now)
         assert not isinstance(context, E)
-        return self.sessions.begin(context)
+        return self.cache.create(context)
 
     def use(self, session_id: int, epoch: int, now: float) -> Any:
-        return self.sessions.open(FetchRequest(session_id=session_id, session_epoch=epoch), 11, now)
+        return self.cache.new_context(FetchRequest(session_id=session_id, session_epoch=epoch), 11, now)
 
 
 @pytest.mark.parametrize(("slots", "expected"), [(0, 0), (7, 0), (8, 8), (9, 8), (16, 16), (1000, 1000)])
-def test_slots_are_shared_out_to_shards(slots, expected):
-    room = Room(slots)
-    ids = [room.begin(1, 0.0) for _ in range(expected + SHARDS)]
+def test_slots_are_divided_among_shards(slots, expected):
+    cache = FullCache(slots)
+    ids = [cache.create(1, 0.0) for _ in range(expected + SHARDS)]
     assert [bool(each) for each in ids] == [True] * expected + [False] * SHARDS
     assert len({each for each in ids if each}) == expected
 
 
-def test_a_session_that_nobody_uses_makes_room():
-    room = Room()
-    first = [room.begin(2, 0.0) for _ in range(SHARDS)]
-    assert room.begin(1, STALE_AFTER) == 0
+def test_unused_session_is_evicted():
+    cache = FullCache()
+    first = [cache.create(2, 0.0) for _ in range(SHARDS)]
+    assert cache.create(1, EVICTION_AFTER) == 0
     for _ in range(SHARDS - 1):
-        assert room.begin(9, STALE_AFTER) == 0
-    assert room.begin(1, STALE_AFTER + 1)
-    assert room.use(first[0], 1, STALE_AFTER + 1) == E.FETCH_SESSION_ID_NOT_FOUND
-    assert not isinstance(room.use(first[1], 1, STALE_AFTER + 1), E)
+        assert cache.create(9, EVICTION_AFTER) == 0
+    assert cache.create(1, EVICTION_AFTER + 1)
+    assert cache.use(first[0], 1, EVICTION_AFTER + 1) == E.FETCH_SESSION_ID_NOT_FOUND
+    assert not isinstance(cache.use(first[1], 1, EVICTION_AFTER + 1), E)
 
 
-@pytest.mark.parametrize(("partitions", "makes_room"), [(1, False), (2, False), (3, True)])
-def test_an_old_session_makes_room_for_a_larger_one(partitions, makes_room):
-    room = Room()
-    first = [room.begin(2, 0.0) for _ in range(SHARDS)]
-    for each in first:  # in use, for longer than it takes to become stale
-        room.use(each, 1, STALE_AFTER - 1)
-        room.use(each, 2, STALE_AFTER + 1)
-    assert bool(room.begin(partitions, STALE_AFTER + 2)) is makes_room
-    assert (room.use(first[0], 3, STALE_AFTER + 3) == E.FETCH_SESSION_ID_NOT_FOUND) is makes_room
+@pytest.mark.parametrize(("partitions", "evicts"), [(1, False), (2, False), (3, True)])
+def test_old_session_is_evicted_for_a_larger_one(partitions, evicts):
+    cache = FullCache()
+    first = [cache.create(2, 0.0) for _ in range(SHARDS)]
+    for each in first:  # in use, for longer than the eviction time
+        cache.use(each, 1, EVICTION_AFTER - 1)
+        cache.use(each, 2, EVICTION_AFTER + 1)
+    assert bool(cache.create(partitions, EVICTION_AFTER + 2)) is evicts
+    assert (cache.use(first[0], 3, EVICTION_AFTER + 3) == E.FETCH_SESSION_ID_NOT_FOUND) is evicts
 
 
-def test_a_young_session_makes_no_room():
-    room = Room()
+def test_new_session_is_not_evicted():
+    cache = FullCache()
     for _ in range(SHARDS):
-        room.begin(2, 0.0)
-    assert room.begin(100, 1.0) == 0
+        cache.create(2, 0.0)
+    assert cache.create(100, 1.0) == 0

@@ -39,12 +39,12 @@ def without(name: str) -> bytes:
 
 
 RESPONSES = [
-    ("right", said(), Authenticated("alice", until_ms=(SECOND + 3600) * 1000)),
-    ("no begin", said(without("iat")), Authenticated("alice", until_ms=(SECOND + 3600) * 1000)),
+    ("right", said(), Authenticated("alice", expires_at_ms=(SECOND + 3600) * 1000)),
+    ("no begin", said(without("iat")), Authenticated("alice", expires_at_ms=(SECOND + 3600) * 1000)),
     (
         "fractions",
         said(token(iat=SECOND + 0.25, exp=SECOND + 1.5)),
-        Authenticated("alice", until_ms=SECOND * 1000 + 1500),
+        Authenticated("alice", expires_at_ms=SECOND * 1000 + 1500),
     ),
     ("it is over", said(token(iat=SECOND - 9, exp=SECOND - 1)), INVALID),
     ("it ends now", said(token(exp=SECOND + 0.5)), INVALID),
@@ -59,8 +59,8 @@ RESPONSES = [
     ("end is true", said(token(exp=True)), INVALID),
     ("end is no number", said(token(exp=float("nan"))), INVALID),
     ("end is beyond all times", said(token(exp=1e300)), INVALID),
-    ("scope is a text", said(token(scope="a b")), Authenticated("alice", until_ms=(SECOND + 3600) * 1000)),
-    ("scope is a list", said(token(scope=["a", "b"])), Authenticated("alice", until_ms=(SECOND + 3600) * 1000)),
+    ("scope is a text", said(token(scope="a b")), Authenticated("alice", expires_at_ms=(SECOND + 3600) * 1000)),
+    ("scope is a list", said(token(scope=["a", "b"])), Authenticated("alice", expires_at_ms=(SECOND + 3600) * 1000)),
     ("scope is a number", said(token(scope=4)), INVALID),
     ("claims are a list", said(token([1])), INVALID),
     ("claims nest too deep", said(token(b"[" * 20_000)), INVALID),
@@ -75,13 +75,17 @@ RESPONSES = [
     (
         "bearer in small letters",
         said().replace(b"Bearer", b"bearer"),
-        Authenticated("alice", until_ms=(SECOND + 3600) * 1000),
+        Authenticated("alice", expires_at_ms=(SECOND + 3600) * 1000),
     ),
     ("another scheme", said().replace(b"Bearer", b"Basic"), REFUSED),  # Kafka closes the connection
-    ("extension", said(more=b"\1foo=bar"), Authenticated("alice", until_ms=(SECOND + 3600) * 1000)),
+    ("extension", said(more=b"\1foo=bar"), Authenticated("alice", expires_at_ms=(SECOND + 3600) * 1000)),
     ("extension with a digit", said(more=b"\1f1=bar"), REFUSED),
     ("auth twice", said(more=b"\1auth=x"), REFUSED),
-    ("own authorization id", said(authorization=b"a=alice"), Authenticated("alice", until_ms=(SECOND + 3600) * 1000)),
+    (
+        "own authorization id",
+        said(authorization=b"a=alice"),
+        Authenticated("alice", expires_at_ms=(SECOND + 3600) * 1000),
+    ),
     (
         "another authorization id",
         said(authorization=b"a=bob"),
@@ -108,7 +112,7 @@ def test_response(response, verdict):
 
 def test_a_token_in_utf_8():
     assert OAuthBearer().evaluate(said(token({**OK, "sub": "Zoë"})), NOW) == Authenticated(
-        "Zoë", until_ms=(SECOND + 3600) * 1000
+        "Zoë", expires_at_ms=(SECOND + 3600) * 1000
     )
 
 
@@ -117,7 +121,7 @@ AFTER = [
     (b"\1", Failed('{"status":"invalid_token"}')),
     (b"x", REFUSED),
     (OVER, INVALID),
-    (said(), Authenticated("alice", until_ms=(SECOND + 3600) * 1000)),
+    (said(), Authenticated("alice", expires_at_ms=(SECOND + 3600) * 1000)),
 ]
 
 
