@@ -119,15 +119,15 @@ def _subscription(request: Any) -> tuple[list[str] | None, list[str] | None]:
         return None, None
     for protocol in request.protocols:
         try:
-            found, _ = decode_stored(ConsumerProtocolSubscription, protocol.metadata)
+            subscription, _ = decode_stored(ConsumerProtocolSubscription, protocol.metadata)
         except WireError:
             continue
-        return sorted(found.topics), _partitions(found.owned_partitions)
+        return sorted(subscription.topics), _partitions(subscription.owned_partitions)
     return None, None
 
 
-def _partitions(found: Iterable[Any]) -> list[str]:
-    return sorted(partition_name(owned.topic, partition) for owned in found for partition in owned.partitions)
+def _partitions(topics: Iterable[Any]) -> list[str]:
+    return sorted(partition_name(owned.topic, partition) for owned in topics for partition in owned.partitions)
 
 
 def _share(protocol_type: str | None, assignment: bytes) -> list[str] | None:
@@ -137,10 +137,10 @@ def _share(protocol_type: str | None, assignment: bytes) -> list[str] | None:
     if not assignment:
         return []
     try:
-        found, _ = decode_stored(ConsumerProtocolAssignment, assignment)
+        message, _ = decode_stored(ConsumerProtocolAssignment, assignment)
     except WireError:
         return None
-    return _partitions(found.assigned_partitions)
+    return _partitions(message.assigned_partitions)
 
 
 def _sync(call_events: _CallEvents) -> Iterator[GroupEvent]:
@@ -240,16 +240,16 @@ def _streams(call_events: _CallEvents) -> Iterator[GroupEvent]:
     yield from _epochs(call_events, STREAMS, topics, _tasks(request.active_tasks), _tasks(target))
 
 
-def _by_id(found: Iterable[Any]) -> list[str]:
+def _by_id(topics: Iterable[Any]) -> list[str]:
     return sorted(
-        partition_name(topic_key(None, owned.topic_id), partition) for owned in found for partition in owned.partitions
+        partition_name(topic_key(None, owned.topic_id), partition) for owned in topics for partition in owned.partitions
     )
 
 
-def _tasks(found: Iterable[Any] | None) -> list[str] | None:
-    if found is None:
+def _tasks(tasks: Iterable[Any] | None) -> list[str] | None:
+    if tasks is None:
         return None
-    return sorted(partition_name(task.subtopology_id, partition) for task in found for partition in task.partitions)
+    return sorted(partition_name(task.subtopology_id, partition) for task in tasks for partition in task.partitions)
 
 
 def _epochs(
@@ -369,14 +369,14 @@ def _coordinator(call_events: _CallEvents) -> Iterator[GroupEvent]:
     request, response = call_events.request, call_events.response
     if request.key_type != 0 or response is None:
         return
-    for found in response.coordinators or [response]:
-        group = getattr(found, "key", request.key)
+    for coordinator in response.coordinators or [response]:
+        group = getattr(coordinator, "key", request.key)
         if not group:
             continue
-        if found.error_code:
-            yield call_events.at_response("coordinator_error", group, None, error_code=found.error_code)
+        if coordinator.error_code:
+            yield call_events.at_response("coordinator_error", group, None, error_code=coordinator.error_code)
         else:
-            where = f"{found.host}:{found.port}"
+            where = f"{coordinator.host}:{coordinator.port}"
             yield call_events.at_response("coordinator_found", group, None, leader=where, error_code=0)
 
 

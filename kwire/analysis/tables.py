@@ -135,7 +135,7 @@ REBALANCES = _table(
         "`left`, `joined`, `restart`, `subscription`, `revocation`, `metadata`, `expired`, `sync timeout`, "
         "`coordinator moved` or `unknown`, as above",
     ),
-    text("trigger_member", "member id of who caused it"),
+    text("trigger_member", "member id of the member that caused it"),
     text("trigger_client", "its client id"),
     text("trigger_evidence", "what was seen"),
     text("trigger_confidence", "`observed`: a frame says so; `inferred`: concluded from silence or order"),

@@ -143,8 +143,8 @@ def text(group: dict[str, Any], *, several: bool = False, assignor: str | None =
         count = _count(error["count"], "time")
         yield f"  error {error['error_name']} to {error['client_id']}: {error['api_name']}{about}, {count}"
     for violation in group["violations"]:
-        who = names.get(violation["member_id"], violation["member_id"] or "")
-        yield f"  {_clock(violation['ts'])}  violation {violation['kind']}: {who}: {violation['detail']}"
+        member = names.get(violation["member_id"], violation["member_id"] or "")
+        yield f"  {_clock(violation['ts'])}  violation {violation['kind']}: {member}: {violation['detail']}"
     if assignor is not None:
         yield from _what_if(group, assignor, names)
     yield ""
@@ -228,9 +228,9 @@ def _rebalance(rebalance: dict[str, Any], names: dict[str, str]) -> Iterator[str
 
 def _restart(restart: dict[str, Any], names: dict[str, str]) -> str:
     """Return the line of a static member that restarted without a rebalance."""
-    who = names.get(restart["trigger_member"], restart["trigger_client"] or "")
+    member = names.get(restart["trigger_member"], restart["trigger_client"] or "")
     away = "" if restart["stw_ms"] is None else f" after {_ms(restart['stw_ms'])}"
-    return f"  {_clock(restart['ts'])}  generation {restart['generation']} continues: restart: {who}{away} - " + str(
+    return f"  {_clock(restart['ts'])}  generation {restart['generation']} continues: restart: {member}{away} - " + str(
         restart["trigger_evidence"]
     )
 

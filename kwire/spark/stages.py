@@ -100,20 +100,20 @@ def followed(
     """Yield rows for references to segments, in portions; the caller must remove them from the yielded dictionary."""
     payloads = Payloads(paths, unpacked)
     follower: ConnectionFollower | None = None
-    found: Rows = defaultdict(list)
+    collected: Rows = defaultdict(list)
     try:
         for batch in batches:
             for key, rows in runs(batch):
                 if follower is None or follower.key != key:
                     if follower is not None:
-                        follower.finish(found)
+                        follower.finish(collected)
                     follower = follow(key, capture_id)
-                follow_segments(follower, rows, payloads, found)
-                if sum(map(len, found.values())) >= ENOUGH:
-                    yield found
+                follow_segments(follower, rows, payloads, collected)
+                if sum(map(len, collected.values())) >= ENOUGH:
+                    yield collected
         if follower is not None:
-            follower.finish(found)
-        yield found
+            follower.finish(collected)
+        yield collected
     finally:
         payloads.close()
 
@@ -128,17 +128,17 @@ def runs(batch: pa.RecordBatch) -> Iterator[tuple[bytes, pa.RecordBatch]]:
             begin = n
 
 
-def follow_segments(follower: ConnectionFollower, rows: pa.RecordBatch, payloads: Payloads, found: Rows) -> None:
-    """Pass the segments of a connection to its follower, and add the rows of calls they complete to ``found``."""
+def follow_segments(follower: ConnectionFollower, rows: pa.RecordBatch, payloads: Payloads, collected: Rows) -> None:
+    """Pass the segments of a connection to its follower, and add the rows of calls they complete to ``collected``."""
     files = rows.column("file").to_pylist()
     if not follower.key:
         columns = (rows.column(name).to_pylist() for name in ("position", "time_us", "problem", "number", "skipped"))
         for file, position, time_us, problem, packets, reason in zip(files, *columns, strict=True):
             path = payloads.paths[int(file)]
             if problem is not None:
-                found["damage"].append(Problem(path, position, problem, time_us))
+                collected["damage"].append(Problem(path, position, problem, time_us))
             else:
-                found["skipped"].append(((path, reason), packets))
+                collected["skipped"].append(((path, reason), packets))
         return
     columns_by_name = {name: rows.column(name).to_pylist() for name in SEGMENT}
     segments = map(Segment._make, zip(*columns_by_name.values(), strict=True))
@@ -148,10 +148,10 @@ def follow_segments(follower: ConnectionFollower, rows: pa.RecordBatch, payloads
         if len(follower.key) != SEALED:
             follower.frame(segment.upward, payload, segment.time_us, path, segment.position)
         elif payload is not None:
-            follower.segment(segment, payload, segment.start, path, found)
+            follower.segment(segment, payload, segment.start, path, collected)
         else:
-            follower.segment(segment, payloads.of(file, reach), 0, path, found)
-    follower.collect(found)
+            follower.segment(segment, payloads.of(file, reach), 0, path, collected)
+    follower.collect(collected)
 
 
 # --- second stage: groups and counts --------------------------------------------------------------------------------
@@ -266,14 +266,14 @@ class CaptureSummary:
         return {topic: sorted(groups) for topic, groups in groups_by_key.items()}
 
 
-def summary_of(found: DataFrame) -> CaptureSummary:
+def summary_of(extracted: DataFrame) -> CaptureSummary:
     """Return the summary in bundles. This runs the first stage; the caller should have persisted the bundles."""
-    rows = found.where(sql.col("kind").isin(*SUMMARY_KINDS)).collect()
+    rows = extracted.where(sql.col("kind").isin(*SUMMARY_KINDS)).collect()
     return CaptureSummary.of(Bundle(row.kind, row.about, bytes(row.rows)) for row in rows)
 
 
 def write_tables(
-    found: DataFrame,
+    extracted: DataFrame,
     known: CaptureSummary,
     capture_id: str,
     staging: str,
@@ -293,11 +293,11 @@ def write_tables(
     if buckets is not None:
         groups = {partition: _in_buckets(some, buckets) for partition, some in groups.items()}
         by_producer = {producer: _in_buckets(some, buckets) for producer, some in by_producer.items()}
-    found = found.select("kind", "about", "rows")
-    others = found.where(~sql.col("kind").isin(*MET, *SUMMARY_KINDS))
+    extracted = extracted.select("kind", "about", "rows")
+    others = extracted.where(~sql.col("kind").isin(*MET, *SUMMARY_KINDS))
     if any(groups.values()) or known.wanted:
         meet = partial(_meet, known.names, groups, known.replayed, by_producer)
-        others = others.unionByName(found.where(sql.col("kind").isin(*MET)).mapInArrow(meet, bundles.SPARK))
+        others = others.unionByName(extracted.where(sql.col("kind").isin(*MET)).mapInArrow(meet, bundles.SPARK))
     tasks = min(known.size // A_TASK + 1, most)
     met = others.repartition(tasks, "about") if tasks > 1 else others.coalesce(1)
     fold = partial(

@@ -72,14 +72,14 @@ class Follower(StatefulProcessor):
     ) -> Iterator[Row]:
         connection = bytes(key[0])
         following = self._following() or ConnectionFollower(connection, self.capture_id)
-        found: Rows = defaultdict(list)
-        self._take(following, list(rows), found)
+        collected: Rows = defaultdict(list)
+        self._take(following, list(rows), collected)
         kept = plain.dumps(following)
         self.state.update((kept,))
         for timer in list(self.handle.listTimers()):
             self.handle.deleteTimer(timer)
         self.handle.registerTimer(timerValues.getCurrentProcessingTimeInMs() + self.idle)
-        yield from connection_rows(found, connection, provisional=False)
+        yield from connection_rows(collected, connection, provisional=False)
         as_if: Rows = defaultdict(list)
         plain.loads(kept).finish(as_if)
         yield from connection_rows(as_if, connection, provisional=True)
@@ -87,16 +87,16 @@ class Follower(StatefulProcessor):
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: ARG002, N803
         following = self._following()
         self.state.clear()
-        found: Rows = defaultdict(list)
+        collected: Rows = defaultdict(list)
         if following is not None:
-            following.finish(found)
-        yield from connection_rows(found, bytes(key[0]), provisional=False)
+            following.finish(collected)
+        yield from connection_rows(collected, bytes(key[0]), provisional=False)
 
     def _following(self) -> ConnectionFollower | None:
         kept = self.state.get() if self.state.exists() else None  # Spark logs a warning for each get() without a value
         return plain.loads(bytes(kept[0])) if kept is not None else None
 
-    def _take(self, following: ConnectionFollower, rows: list[Row], found: Rows) -> None:
+    def _take(self, following: ConnectionFollower, rows: list[Row], collected: Rows) -> None:
         rows.sort(key=lambda row: [row[name] for name in source.ORDER])
         paths: dict[str, int] = {row.path: n for n, row in reversed(list(enumerate(rows)))}
         numbers = {path: number for number, path in enumerate(paths)}
@@ -108,20 +108,20 @@ class Follower(StatefulProcessor):
         columns["file"] = pa.array([numbers[row.path] for row in rows], pa.int32())
         payloads = Payloads(list(numbers), self.unpacked)
         try:
-            stages.follow_segments(following, pa.RecordBatch.from_pydict(columns), payloads, found)
+            stages.follow_segments(following, pa.RecordBatch.from_pydict(columns), payloads, collected)
         finally:
             payloads.close()
 
 
-def connection_rows(found: Rows, key: bytes, *, provisional: bool) -> Iterator[Row]:
+def connection_rows(collected: Rows, key: bytes, *, provisional: bool) -> Iterator[Row]:
     """Yield the bundles of a connection, with the schema SAID."""
-    complete = [bundle("frames", "", rows)] if (rows := found.pop("frames", [])) else []
-    if ends := {(mark.topic, mark.partition) for mark in found.get("marks", ())}:
+    complete = [bundle("frames", "", rows)] if (rows := collected.pop("frames", [])) else []
+    if ends := {(mark.topic, mark.partition) for mark in collected.get("marks", ())}:
         complete.append(bundle("ends", "", sorted(ends)))
-    if ended := {one.transactional_id for one in found.get("endings", ())}:
+    if ended := {one.transactional_id for one in collected.get("endings", ())}:
         complete.append(bundle("ended", "", sorted(ended)))
     bundler = Bundler()
-    complete += [*bundler.add(found), *bundler.finish()]
+    complete += [*bundler.add(collected), *bundler.finish()]
     for one in complete:
         yield Row(key=key, provisional=provisional, **one._asdict())
 

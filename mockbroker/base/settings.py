@@ -169,9 +169,9 @@ class Settings:
 
     def without_effect(self) -> list[str]:
         """Which of those that were set change nothing here, in order; and values of others that do not."""
-        found = set(self.others) - READ_ELSEWHERE
+        names = set(self.others) - READ_ELSEWHERE
         protocols = set(self.group_coordinator_rebalance_protocols.split(",")) & NOT_SERVED
-        return sorted(found) + [f"{_PROTOCOLS} {word}" for word in sorted(protocols)]
+        return sorted(names) + [f"{_PROTOCOLS} {word}" for word in sorted(protocols)]
 
 
 # Settings that are words: those they may be, and whether there may be several, separated by commas.
@@ -251,7 +251,7 @@ _KINDS: Mapping[str, type] = {
 
 def read_properties(lines: Iterable[str]) -> dict[str, str]:
     """``key=value`` lines, as in Kafka's server.properties; ``#`` and ``!`` begin comments. Raises: SettingsError."""
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         text = line.strip()
         if not text or text[0] in "#!":
@@ -259,8 +259,8 @@ def read_properties(lines: Iterable[str]) -> dict[str, str]:
         name, equals, value = text.partition("=")
         if not equals:
             raise SettingsError(f"line {number}: expected KEY=VALUE, got {text!r}")
-        found[name.strip()] = value.strip()
-    return found
+        properties[name.strip()] = value.strip()
+    return properties
 
 
 def _kafka_name(attribute: str) -> str:

@@ -50,7 +50,7 @@ class _Heartbeats:
         epochs.finish()
         if until is not None:
             for member in members.now.values():
-                member.who.end(until, "dropped")
+                member.membership.end(until, "dropped")
         for number, person, stop in epochs.stops:
             self.out.member(number, person, stop, leader=False)
 
@@ -65,7 +65,7 @@ class _Heartbeats:
         known = self.members.now.get(name)
         old = next((member for member in self.members.now.values() if self._is_same(member, sent)), None)
         member = known or Member(Membership(member_id=name, joined_ts=event.ts))
-        member.who.learn(sent)
+        member.membership.learn(sent)
         kind, evidence = JOINED, "a first heartbeat (epoch 0)" + (" again" if known else "")
         if old is not None:
             kind, evidence = RESTART, f"a first heartbeat of instance {sent.instance_id}"
@@ -83,9 +83,9 @@ class _Heartbeats:
     @staticmethod
     def _is_same(member: Member, sent: GroupEvent) -> bool:
         """True if the joining member is this static member: under another id, or back after a temporary leave."""
-        if not sent.instance_id or member.who.instance_id != sent.instance_id:
+        if not sent.instance_id or member.membership.instance_id != sent.instance_id:
             return False
-        return member.who.member_id != sent.member_id or member.away is not None
+        return member.membership.member_id != sent.member_id or member.away is not None
 
     def _take_over(self, old: Member, member: Member, sent: GroupEvent, event: GroupEvent) -> None:
         """Record a static member that returned with its previous assignment."""
@@ -93,22 +93,22 @@ class _Heartbeats:
         if old.away is None:
             self.members.free(old, old.heard)
         if old is member:
-            member.away = member.who.left_ts = member.who.left_how = None
+            member.away = member.membership.left_ts = member.membership.left_how = None
             member.assigned, member.holding, member.heard = set(), set(), 0
         else:
             self.members.end(old, sent.ts, "replaced")
-            name, before = member.who.member_id, old.who.member_id
+            name, before = member.membership.member_id, old.membership.member_id
             if name in self.epochs.current.late:
                 self.epochs.current.replaced[name] = before
             else:
                 _rename(self.epochs.current.owners, before, name)
             _rename(self.epochs.owners, before, name)
-        quiet = "no rebalance" if member.who.member_id in self.epochs.current.late else "a rebalance followed"
+        quiet = "no rebalance" if member.membership.member_id in self.epochs.current.late else "a rebalance followed"
         self.out.infer(
             event.ts,
             "static_restart",
-            member.who,
-            f"instance {sent.instance_id} came back, it was {old.who.member_id}; {quiet}",
+            member.membership,
+            f"instance {sent.instance_id} came back, it was {old.membership.member_id}; {quiet}",
             generation=event.generation,
         )
 
@@ -119,7 +119,7 @@ class _Heartbeats:
         self.members.free(member, event.ts)
         if event.generation == -2:
             member.away = event.ts
-            member.who.end(event.ts, "suspended")
+            member.membership.end(event.ts, "suspended")
             return
         self.members.trigger(event.ts, LEFT, member, "heartbeat with epoch -1")
         self.members.end(member, event.ts, "leave")
@@ -128,10 +128,10 @@ class _Heartbeats:
         member = self.members.now.get(event.member_id or "")
         if member is None:
             return
-        if member.who.subscription not in (None, event.topics):
+        if member.membership.subscription not in (None, event.topics):
             evidence = f"heartbeat with other topics: {', '.join(event.topics or [])}"
             self.members.trigger(event.ts, SUBSCRIPTION, member, evidence)
-        member.who.learn(event)
+        member.membership.learn(event)
 
     def _owned(self, event: GroupEvent) -> None:
         member = self.members.get_or_add(event)
@@ -139,10 +139,10 @@ class _Heartbeats:
         revoked = member.holding - owned - member.assigned
         if revoked:
             more = {"generation": event.generation, "partitions": sorted(revoked)}
-            self.out.infer(event.ts, "revocation_acknowledged", member.who, "it no longer owns them", **more)
+            self.out.infer(event.ts, "revocation_acknowledged", member.membership, "it no longer owns them", **more)
         member.holding = owned
         for partition in owned:
-            self.epochs.owners.setdefault(partition, member.who.member_id)
+            self.epochs.owners.setdefault(partition, member.membership.member_id)
 
     def _epoch_change(self, event: GroupEvent) -> None:
         self.epochs.reach(event, self.members.get_or_add(event), event.ts)
@@ -165,7 +165,7 @@ class _Heartbeats:
             self.epochs.resume(event, member, min(unread, default=None))
         if lost or gained:
             epoch = self.epochs.current.number if self.epochs.current is not None else event.generation or 0
-            self.out.change(event.ts, epoch, member.who, member.assigned, partitions, min(unread, default=None))
+            self.out.change(event.ts, epoch, member.membership, member.assigned, partitions, min(unread, default=None))
         member.assigned = partitions
         member.holding |= partitions
         if (lost or gained) and self.epochs.current is not None and event.generation == self.epochs.current.number:

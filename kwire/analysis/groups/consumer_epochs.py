@@ -56,7 +56,7 @@ class Epochs:
         member.epoch = number
         assert self.current is not None
         if number == self.current.number:
-            name = member.who.member_id
+            name = member.membership.member_id
             self.current.reached.add(name)
             self.extend(member, event.ts)
             if self.current.keeps_stop(name):
@@ -67,7 +67,7 @@ class Epochs:
 
     def extend(self, member: Member, ts: int) -> None:
         """Extend the rebalance to this moment, unless the member is a returning static one."""
-        if self.current is not None and member.who.member_id not in self.current.late:
+        if self.current is not None and member.membership.member_id not in self.current.late:
             self.current.ended_ts = max(self.current.ended_ts, ts)
 
     def advance(self, event: GroupEvent) -> None:
@@ -110,8 +110,8 @@ class Epochs:
         moved = sum(epoch.owners.get(p, name) != name for name in after for p in shares[name])
         for name, member in there.items():
             before = dict.fromkeys(shares[name], epoch.replaced[name]) if name in epoch.replaced else epoch.owners
-            self.members.out.share(epoch.number, member.who, shares[name], before, "told")
-            self.stops.append((epoch.number, member.who, epoch.stops.get(name, Stop())))
+            self.members.out.share(epoch.number, member.membership, shares[name], before, "told")
+            self.stops.append((epoch.number, member.membership, epoch.stops.get(name, Stop())))
         self.members.out.rebalance(
             epoch.trigger,
             [stop for name, stop in epoch.stops.items() if name not in epoch.replaced],
@@ -152,9 +152,9 @@ class Epochs:
 
     def resume(self, event: GroupEvent, member: Member, since: int | None) -> None:
         """Record that a member got partitions that were unread ``since``. The longest stop in an epoch counts."""
-        if self.current is None or self.current.keeps_stop(member.who.member_id):
+        if self.current is None or self.current.keeps_stop(member.membership.member_id):
             return
-        stop = self.current.stops.setdefault(member.who.member_id, Stop())
+        stop = self.current.stops.setdefault(member.membership.member_id, Stop())
         longest = 0 if stop.stopped is None or stop.resumed is None else stop.resumed - stop.stopped
         if not longest or (since is not None and event.ts - since > longest):
             stop.stopped, stop.resumed = since, event.ts

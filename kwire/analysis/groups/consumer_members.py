@@ -24,7 +24,7 @@ class Member:
         holding: partitions that it may still read, until it reports their revocation.
     """
 
-    who: Membership
+    membership: Membership
     epoch: int = 0
     assigned: set[str] = field(default_factory=set)
     holding: set[str] = field(default_factory=set)
@@ -59,7 +59,7 @@ class Members:
         name = event.member_id or ""
         if name not in self.now:
             self.now[name] = Member(Membership(member_id=name))
-        self.now[name].who.learn(event)
+        self.now[name].membership.learn(event)
         return self.now[name]
 
     def free(self, member: Member, ts: int) -> None:
@@ -67,10 +67,10 @@ class Members:
             self.free_since.setdefault(partition, ts)
 
     def end(self, member: Member, ts: int, how: str) -> None:
-        member.who.end(ts, how)
-        self.former[member.who.member_id] = member.who
-        self.departed[member.who.member_id] = member
-        self.now.pop(member.who.member_id, None)
+        member.membership.end(ts, how)
+        self.former[member.membership.member_id] = member.membership
+        self.departed[member.membership.member_id] = member
+        self.now.pop(member.membership.member_id, None)
 
     def hear(self, member: Member, event: GroupEvent) -> None:
         member.interval_ms = event.interval_ms or member.interval_ms
@@ -82,16 +82,16 @@ class Members:
                 f"no heartbeat for {gap / MS:.0f} ms; the interval is {member.interval_ms} ms",
                 since=member.heard,
                 generation=member.epoch,
-                member_id=member.who.member_id,
-                client_id=member.who.client_id,
+                member_id=member.membership.member_id,
+                client_id=member.membership.client_id,
             )
         member.heard = event.ts
 
     def trigger(self, ts: int, kind: str, member: Member, evidence: str) -> None:
         """Add a possible trigger of the next epoch."""
-        who = member.who
+        membership = member.membership
         self.triggers.append(
-            Trigger(ts=ts, kind=kind, member_id=who.member_id, client_id=who.client_id, evidence=evidence)
+            Trigger(ts=ts, kind=kind, member_id=membership.member_id, client_id=membership.client_id, evidence=evidence)
         )
 
     def notice_silent(self, ts: int) -> None:
@@ -103,7 +103,7 @@ class Members:
                 if member.away is not None:
                     reason = f"a static member that left temporarily did not return within {(ts - final) / MS:.0f} ms"
                 self.trigger(ts, EXPIRED, member, reason)
-                self.out.infer(ts, "member_silent", member.who, reason)
+                self.out.infer(ts, "member_silent", member.membership, reason)
                 self.free(member, final)
                 self.end(member, ts, "silent")
 
@@ -119,8 +119,8 @@ class Members:
                     f"{partition} was assigned to it before {name} reported its revocation",
                     since=-inf,
                     generation=event.generation,
-                    member_id=member.who.member_id,
-                    client_id=member.who.client_id,
+                    member_id=member.membership.member_id,
+                    client_id=member.membership.client_id,
                     topic=topic,
                     partition=index,
                 )

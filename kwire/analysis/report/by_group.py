@@ -76,22 +76,22 @@ def groups(tables: Tables) -> Iterator[dict[str, Any]]:
 def apart(tables: Tables) -> dict[Name, dict[str, list[Row]]]:
     """The rows of each group by table; groups of one name in several clusters are several."""
     by_group = {name: _by_group(tables[name]) for name in (*OF_GROUPS, *ON_REQUEST) if name in tables}
-    found = sorted(by_group["group_events"], key=lambda name: (name[0], name[1] or ""))
-    clusters = Counter(group_id for group_id, _ in found)
-    made = {name: {table: rows.get(name, []) for table, rows in by_group.items()} for name in found}
+    groups = sorted(by_group["group_events"], key=lambda name: (name[0], name[1] or ""))
+    clusters = Counter(group_id for group_id, _ in groups)
+    by_name = {name: {table: rows.get(name, []) for table, rows in by_group.items()} for name in groups}
     errors = by_group["errors"]
-    for name in found:
+    for name in groups:
         if clusters[name[0]] == 1:  # also what brokers of no known cluster answered
-            made[name]["errors"] = [row for other, rows in errors.items() if other[0] == name[0] for row in rows]
-    return made
+            by_name[name]["errors"] = [row for other, rows in errors.items() if other[0] == name[0] for row in rows]
+    return by_name
 
 
 def _by_group(rows: Iterable[Row]) -> dict[Name, list[Row]]:
-    found: dict[Name, list[Row]] = defaultdict(list)
+    by_name: dict[Name, list[Row]] = defaultdict(list)
     for row in rows:
         if row["group_id"] is not None:
-            found[row["group_id"], row["cluster"]].append(row)
-    return found
+            by_name[row["group_id"], row["cluster"]].append(row)
+    return by_name
 
 
 def _group(rows: Mapping[str, list[Row]]) -> dict[str, Any]:
@@ -214,11 +214,11 @@ def _commits(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
     Offsets of an aborted transaction were never committed, and those of unknown outcome may not have been.
     """
-    found: dict[tuple[str, int], list[Row]] = defaultdict(list)
+    by_partition: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in rows:
-        found[row["topic"], row["partition"]].append(row)
+        by_partition[row["topic"], row["partition"]].append(row)
     made = []
-    for (topic, partition), commits in sorted(found.items()):
+    for (topic, partition), commits in sorted(by_partition.items()):
         outcomes = Counter(commit["outcome"] for commit in commits)
         held = [commit for commit in commits if commit["outcome"] == COMMITTED]
         last = max(held, key=lambda commit: commit["outcome_ts"] or commit["ts"], default=None)

@@ -142,8 +142,8 @@ def swim_lanes(members: Sequence[Row], called: dict[str, str], end: int) -> Figu
             if stopped is not None:
                 stops.append(bar(stopped, until, share=False) if begin is None else bar(stopped, begin))
     data = [
-        _bars(found, f"generation {generation}{f' of life {life}' if life > 1 else ''}", _color(generation), *BAND)
-        for (life, generation), found in sorted(bands.items())
+        _bars(bars, f"generation {generation}{f' of life {life}' if life > 1 else ''}", _color(generation), *BAND)
+        for (life, generation), bars in sorted(bands.items())
     ]
     if stops:
         data.append(_bars(stops, "stopped", STOPPED, *ABOVE))
@@ -197,8 +197,8 @@ def _stops_reading(row: Row) -> int | None:
     return max(stopped, resumed - round(waited * MS))
 
 
-def _bars(found: Iterable[_Bar], name: str, color: str, offset: float, width: float) -> Figure:
-    bars = list(found)
+def _bars(intervals: Iterable[_Bar], name: str, color: str, offset: float, width: float) -> Figure:
+    bars = list(intervals)
     return {
         "type": "bar",
         "orientation": "h",
@@ -225,8 +225,8 @@ def lag_lines(commits: Iterable[Row]) -> Figure:
         if row["lag"] is not None and row["outcome"] == COMMITTED:
             lines[row["topic"], row["partition"]].append(row)
     data = []
-    for (topic, partition), found in sorted(lines.items()):
-        rows = found[:: -(-len(found) // MOST_POINTS)]
+    for (topic, partition), commits in sorted(lines.items()):
+        rows = commits[:: -(-len(commits) // MOST_POINTS)]
         data.append(
             {
                 "type": "scatter",
@@ -409,9 +409,9 @@ def _clients(rows: Sequence[Row]) -> str:
 
 
 def _latency_table(rows: Iterable[Row]) -> str:
-    found: dict[str, list[Row]] = defaultdict(list)
+    by_api: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
-        found[row["api_name"]].append(row)
+        by_api[row["api_name"]].append(row)
     lines: list[tuple[str, list[Cell]]] = [
         (
             "",
@@ -423,7 +423,7 @@ def _latency_table(rows: Iterable[Row]) -> str:
                 _number(max(row["max_ms"] for row in own)),
             ],
         )
-        for api, own in sorted(found.items())
+        for api, own in sorted(by_api.items())
     ]
     head = ["API", "calls", "p50 of the worst minute, ms", "p99 of the worst minute, ms", "longest, ms"]
     return _table("latencies", head, lines)

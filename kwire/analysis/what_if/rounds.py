@@ -23,7 +23,7 @@ Measured = Mapping[tuple[int, TopicPartition], int]  # µs without an owner, by 
 
 MOST_PARTITIONS = 200_000  # of a topic, by assignments: a member may claim to have number 2147483647
 
-_TOLD = {"sync_done", "assigned"}
+_WITH_ASSIGNMENT = {"sync_done", "assigned"}
 
 
 @dataclass(slots=True)
@@ -258,12 +258,12 @@ class _Life:
         return gone
 
     def _measured(self) -> Measured:
-        """Return how long partitions had no owner: since a member was told to revoke them, or was gone."""
+        """Return how long partitions had no owner: since a response asked a member to revoke them, or since the member left."""
         line: list[tuple[int, int, str, Any]] = [(ts, 0, member, None) for member, ts in self.gone.items()]
         line += (
             (event["ts"], 1, event["member_id"], event)
             for event in self.events
-            if event["event"] in _TOLD and not event["error_code"] and event["partitions"] is not None
+            if event["event"] in _WITH_ASSIGNMENT and not event["error_code"] and event["partitions"] is not None
         )
         shares: dict[str, set[str]] = defaultdict(set)
         free: dict[str, int] = {}
@@ -282,11 +282,11 @@ class _Life:
 def _wanted(events: Iterable[Row]) -> Iterator[tuple[int, str, list[str]]]:
     """Return times and subscriptions of members of a KIP-848 group."""
     assigned_ids: dict[tuple[Any, ...], str] = {}
-    found = [event for event in events if event["protocol"] == CONSUMER]
-    for event in found:
+    own_events = [event for event in events if event["protocol"] == CONSUMER]
+    for event in own_events:
         if event["event"] == "join_done":
             assigned_ids[event["conn_id"], event["number"]] = event["member_id"]
-    for event in found:
+    for event in own_events:
         if event["event"] in ("join_sent", "subscribed") and event["topics"] is not None:
             member = event["member_id"] or assigned_ids.get((event["conn_id"], event["number"]))
             if member:

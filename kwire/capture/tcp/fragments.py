@@ -83,14 +83,14 @@ class Fragments:
         packet = self._packets.pop(next(iter(self._packets)))
         self.given_up[packet.path] += len(packet.early) + packet.dropped
 
-    def join(self, parse: PacketHeaders, found: Rows, spare: dict[int, bytes]) -> Rows:
+    def join(self, parse: PacketHeaders, rows: Rows, spare: dict[int, bytes]) -> Rows:
         """Return the rows of a block, with a row for each later fragment added.
 
         Args:
             spare: receives the payload of fragments that are not in the block's data, by file position.
         """
         block, more = parse.block, []
-        rows = {int(row): n for n, row in enumerate(found.row)}
+        index_of = {int(row): n for n, row in enumerate(rows.row)}
         for part in sorted(parse.fragments):
             packet = self._packet(part, block.path)
             size = part.end - part.start
@@ -101,11 +101,11 @@ class Fragments:
             late = [_LaterFragment(part.offset, size, captured, part.start + block.base, b"")]
             if part.offset == 0:
                 late = []
-                if (n := rows.get(part.row)) is not None:
-                    header = int(found.start[n]) - part.start
-                    columns = (found.sport, found.dport, found.seq, found.ack)
+                if (n := index_of.get(part.row)) is not None:
+                    header = int(rows.start[n]) - part.start
+                    columns = (rows.sport, rows.dport, rows.seq, rows.ack)
                     packet.head = _FirstFragment._make([*(int(column[n]) for column in columns), header])
-                    found.flags[n] &= ~FIN if part.more else 0xFF
+                    rows.flags[n] &= ~FIN if part.more else 0xFF
                     late, packet.early = packet.early, []
             elif packet.head is None:
                 data = block.data[part.start : part.start + captured]
@@ -120,7 +120,7 @@ class Fragments:
                 more.append(_late_row(part, packet.head, piece, block.base))
             if packet.is_whole:
                 self.given_up[packet.path] += self._packets.pop(part.key).dropped
-        return found.plus(more)
+        return rows.plus(more)
 
     def _packet(self, part: Fragment, path: str) -> _FragmentedPacket:
         """Return the packet of a fragment; a second first fragment begins another packet."""

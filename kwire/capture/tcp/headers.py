@@ -81,7 +81,7 @@ def join_rows(parts: list[Rows]) -> Rows:
 
 
 class PacketHeaders:
-    """The parsed headers of one block. ``found``: rows with a TCP header; ``fragments``: of fragmented packets."""
+    """The parsed headers of one block. ``rows``: of packets with a TCP header; ``fragments``: of fragmented packets."""
 
     def __init__(self, block: Block) -> None:
         self.block = block
@@ -92,7 +92,7 @@ class PacketHeaders:
         self.fragments: list[Fragment] = []
         rows = np.arange(len(block.records))
         parts = [part for part in map(self._network, self._linked(rows)) if part is not None]
-        self.found = parts[0] if len(parts) == 1 else join_rows(parts)
+        self.rows = parts[0] if len(parts) == 1 else join_rows(parts)
 
     def _linked(self, rows: Ints) -> Iterator[tuple[Ints, Ints, int]]:
         """Yield rows with the start of their IP header and its version, by link type."""
@@ -250,12 +250,12 @@ class PacketHeaders:
         return self.bytes[np.minimum(at, len(self.bytes) - 1)].astype(np.int64)
 
     def _u16(self, at: Ints) -> Ints:
-        found: Ints = self._word(at, ">u2").astype(np.int64)
-        return found
+        words: Ints = self._word(at, ">u2").astype(np.int64)
+        return words
 
     def _u32(self, at: Ints) -> Ints:
-        found: Ints = self._word(at, ">u4").astype(np.int64)
-        return found
+        words: Ints = self._word(at, ">u4").astype(np.int64)
+        return words
 
     def _u64(self, at: Ints) -> Any:
         return self._word(at, ">u8").astype(np.uint64)

@@ -40,17 +40,17 @@ class SegmentReader:
     def segments(self, block: Block) -> Segments:
         """Return the segments of one block."""
         parse = PacketHeaders(block)
-        found = parse.found
+        rows = parse.rows
         spare: dict[int, bytes] = {}
         if parse.fragments:
-            found = self.fragments.join(parse, found, spare)
+            rows = self.fragments.join(parse, rows, spare)
         if self.ports:
             wanted = np.array(sorted(self.ports), np.int64)
-            found = found.only(np.isin(found.sport, wanted) | np.isin(found.dport, wanted))
+            rows = rows.only(np.isin(rows.sport, wanted) | np.isin(rows.dport, wanted))
         self.unknown |= parse.unknown
-        cut = (found.captured < found.size) & (block.sizes[found.row] < block.originals[found.row])
+        cut = (rows.captured < rows.size) & (block.sizes[rows.row] < block.originals[rows.row])
         parse.skip(SNAPLEN, int(np.count_nonzero(cut)))
-        return _segments(block, found, parse.skipped, spare)
+        return _segments(block, rows, parse.skipped, spare)
 
     def problems(self, path: str) -> list[Problem]:
         """Return damage of packets since the last call."""
@@ -58,14 +58,14 @@ class SegmentReader:
         return [Problem(path, 0, f"unknown link type {kind}: its packets are skipped") for kind in kinds]
 
 
-def _segments(block: Block, found: Rows, skipped: dict[str, int], spare: dict[int, bytes]) -> Segments:
+def _segments(block: Block, rows: Rows, skipped: dict[str, int], spare: dict[int, bytes]) -> Segments:
     """Return the rows with each pair of endpoints in order, and numbered."""
-    sport, dport = found.sport.astype(np.uint64), found.dport.astype(np.uint64)
-    upward = (found.shigh < found.dhigh) | (
-        (found.shigh == found.dhigh) & ((found.slow < found.dlow) | ((found.slow == found.dlow) & (sport <= dport)))
+    sport, dport = rows.sport.astype(np.uint64), rows.dport.astype(np.uint64)
+    upward = (rows.shigh < rows.dhigh) | (
+        (rows.shigh == rows.dhigh) & ((rows.slow < rows.dlow) | ((rows.slow == rows.dlow) & (sport <= dport)))
     )
-    one = [np.where(upward, a, b) for a, b in ((found.shigh, found.dhigh), (found.slow, found.dlow), (sport, dport))]
-    two = [np.where(upward, b, a) for a, b in ((found.shigh, found.dhigh), (found.slow, found.dlow), (sport, dport))]
+    one = [np.where(upward, a, b) for a, b in ((rows.shigh, rows.dhigh), (rows.slow, rows.dlow), (sport, dport))]
+    two = [np.where(upward, b, a) for a, b in ((rows.shigh, rows.dhigh), (rows.slow, rows.dlow), (sport, dport))]
     keys, flow = _numbered([*one, *two])
     return Segments(
         path=block.path,
@@ -74,14 +74,14 @@ def _segments(block: Block, found: Rows, skipped: dict[str, int], spare: dict[in
         keys=keys,
         flow=flow,
         upward=upward,
-        time_us=block.times[found.row],
-        position=block.records[found.row] + block.base,
-        start=found.start + block.base,
-        captured=found.captured,
-        size=found.size,
-        seq=found.seq,
-        ack=found.ack,
-        flags=found.flags,
+        time_us=block.times[rows.row],
+        position=block.records[rows.row] + block.base,
+        start=rows.start + block.base,
+        captured=rows.captured,
+        size=rows.size,
+        seq=rows.seq,
+        ack=rows.ack,
+        flags=rows.flags,
         skipped=skipped,
         spare=spare,
     )

@@ -82,7 +82,7 @@ class Consumer:
 
     def find(self) -> None:
         """Find the coordinator through any broker and connect to it: two messages with their responses."""
-        self.scheme.said += 2
+        self.scheme.messages_sent += 2
         self.scheme.send(f"from {self.name}", self.coordinator.connected, self)
 
     def _connect(self) -> None:
@@ -92,9 +92,9 @@ class Consumer:
 
     def _granted(self, session: Session) -> None:
         if session is self._session:
-            said = json.dumps({"topics": self.topics, "strategy": self.strategy})
+            subscription = json.dumps({"topics": self.topics, "strategy": self.strategy})
             path = f"{ids_of(self.group)}/{self.id}"
-            session.create(path, partial(self._registered, session), data=said, ephemeral=True)
+            session.create(path, partial(self._registered, session), data=subscription, ephemeral=True)
 
     def _registered(self, session: Session, answer: Answer) -> None:
         if answer.error and session is self._session:  # the node of its last session is still there
@@ -199,7 +199,7 @@ class Coordinator:
 
     def _granted(self, session: Session) -> None:
         if session is self._session:
-            self._look_for_groups()
+            self._watch_groups()
             for group in self.groups.values():
                 group.busy = False
                 if group.watched:
@@ -212,14 +212,14 @@ class Coordinator:
 
     # --- discovery of groups ---
 
-    def _look_for_groups(self, *_: str) -> None:
+    def _watch_groups(self, *_: str) -> None:
         if self._session is not None:
-            self._session.children(CONSUMERS, self._groups_seen, watch=self._look_for_groups)
+            self._session.children(CONSUMERS, self._groups_seen, watch=self._watch_groups)
 
     def _groups_seen(self, answer: Answer) -> None:
-        if answer.error == NO_NODE:  # nobody has registered anything
+        if answer.error == NO_NODE:  # no group has registered yet
             assert self._session is not None
-            self._session.create(CONSUMERS, lambda _: self._look_for_groups())
+            self._session.create(CONSUMERS, lambda _: self._watch_groups())
         for name in answer.names:
             if self.scheme.coordinator_of(name) is self and not self._group(name).watched:
                 self._group(name).watched = True
@@ -269,15 +269,15 @@ class Coordinator:
             members: dict[str, Subscription] = {}
             strategies: dict[str, str] = {}
             for name in ids.names:
-                said = yield partial(session.read, f"{ids_of(group.name)}/{name}")
-                if not said.error:
-                    data = json.loads(said.data)
+                registration = yield partial(session.read, f"{ids_of(group.name)}/{name}")
+                if not registration.error:
+                    data = json.loads(registration.data)
                     members[name], strategies[name] = Subscription(data["topics"]), data["strategy"]
             counts: dict[str, int] = {}
             for topic in sorted({topic for member in members.values() for topic in member.topics}):
-                found = yield partial(session.read, f"{TOPICS}/{topic}", watch=watch)
-                if not found.error:
-                    counts[topic] = int(found.data)
+                count = yield partial(session.read, f"{TOPICS}/{topic}", watch=watch)
+                if not count.error:
+                    counts[topic] = int(count.data)
             if not group.due:
                 self._decides(group, members, strategies, counts)
         group.busy = False
@@ -307,8 +307,8 @@ class Coordinator:
                 self._refuse(group, member, f"the group uses {chosen.name!r}, not {own.name!r}")
         plan: dict[str, list[Place]] = {}
         if chosen is not None:
-            found = chosen.assign(without_racks(counts), members)
-            plan = {member: list(share.partitions) for member, share in found.items()}
+            shares = chosen.assign(without_racks(counts), members)
+            plan = {member: list(share.partitions) for member, share in shares.items()}
         if plan == group.plan:
             return  # only a rejected consumer joined or left
         group.plan = plan
@@ -317,7 +317,7 @@ class Coordinator:
         self.log.append(f"{self.scheme.queue.now:.3f} {group.name} generation {group.generation}: {len(plan)} members")
         group.waits = dict.fromkeys(sorted(group.connections))
         for consumer in list(group.connections.values()):
-            self._tell(consumer, consumer.stop, group.generation)
+            self._notify(consumer, consumer.stop, group.generation)
         self.scheme.queue.after(self.scheme.story.session, self._impatient, group, group.generation)
         if not group.waits:
             self._all_stopped(group)
@@ -325,7 +325,7 @@ class Coordinator:
     def _refuse(self, group: _Group, member: str, why: str) -> None:
         for consumer in group.connections.values():
             if consumer.id == member:
-                self._tell(consumer, consumer.refuse, why)
+                self._notify(consumer, consumer.refuse, why)
 
     def _stopped(self, group: _Group, name: str) -> None:
         if name in group.waits:
@@ -345,9 +345,9 @@ class Coordinator:
                 self._begin(group, consumer)
 
     def _begin(self, group: _Group, consumer: Consumer) -> None:
-        self._tell(consumer, consumer.begin, group.plan[consumer.id])
+        self._notify(consumer, consumer.begin, group.plan[consumer.id])
 
-    def _tell(self, consumer: Consumer, what: Callable[..., None], *with_: Any) -> None:
+    def _notify(self, consumer: Consumer, what: Callable[..., None], *with_: Any) -> None:
         self.scheme.send(f"to {consumer.name}", what, *with_)
 
 
@@ -365,7 +365,7 @@ class Assigning(OfConsumers[Consumer]):
         strategy: str = "range",
     ) -> None:
         super().__init__(story, queue, ledger)
-        self.said = 0
+        self.messages_sent = 0
         self._arrived: dict[str, float] = {}  # connection name -> arrival time of its last message
         self.coordinators = [Coordinator(self, number, strategies) for number in range(story.brokers)]
         self.consumers = {
@@ -390,14 +390,14 @@ class Assigning(OfConsumers[Consumer]):
 
     def send(self, connection: str, what: Callable[..., None], *with_: Any) -> None:
         """Deliver a one-way message on a connection, in order: call ``what`` when it arrives."""
-        self.said += 1
+        self.messages_sent += 1
         at = max(self._arrived.get(connection, 0.0), self.queue.now + HOP * (0.5 + self.dice.random()))
         self._arrived[connection] = at
         self.queue.at(at, what, *with_)
 
     @property
     def messages(self) -> int:
-        return self.zookeeper.of(CONSUMER).messages + self.zookeeper.of(COORDINATOR).messages + self.said
+        return self.zookeeper.of(CONSUMER).messages + self.zookeeper.of(COORDINATOR).messages + self.messages_sent
 
     @property
     def heartbeats(self) -> int:

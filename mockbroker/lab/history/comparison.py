@@ -202,9 +202,9 @@ COLUMNS = (
 )
 
 
-def table(found: Sequence[Measured]) -> list[str]:
+def table(measured: Sequence[Measured]) -> list[str]:
     """Return a table as text lines: headings, then a line for each scheme."""
-    rows = [[name for name, _ in COLUMNS], *([cell(each) for _, cell in COLUMNS] for each in found)]
+    rows = [[name for name, _ in COLUMNS], *([cell(each) for _, cell in COLUMNS] for each in measured)]
     widths = [max(len(row[n]) for row in rows) for n in range(len(COLUMNS))]
     return [
         "  ".join(

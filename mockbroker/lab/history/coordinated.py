@@ -125,8 +125,8 @@ class Classic(Telling, ClassicClient):
         }
         partitions = {topic: self.partitions(topic) for member in members.values() for topic in member.topics}
         self.see(partitions)
-        found = self.assignor.assign(without_racks(partitions), members)
-        return {member_id: frozenset(share.partitions) for member_id, share in found.items()}
+        shares = self.assignor.assign(without_racks(partitions), members)
+        return {member_id: frozenset(share.partitions) for member_id, share in shares.items()}
 
     def leave(self) -> None:
         self.own(frozenset())
@@ -200,32 +200,32 @@ class Coordinated(Scheme):
             heartbeat=self.story.heartbeat,
             delay=HOP,
         )
-        found: Telling = self._connected(self.member, script)
-        found.name, found.ledger = name, self.ledger
-        if isinstance(found, Classic):
-            found.assignor = assignor(self.strategy)
-        return found
+        client: Telling = self._connected(self.member, script)
+        client.name, client.ledger = name, self.ledger
+        if isinstance(client, Classic):
+            client.assignor = assignor(self.strategy)
+        return client
 
     def _connected(self, kind: type[Any], script: MemberScript) -> Any:
         dice = Dice("client", self.story.seed, script.number)
         return kind(script, dice, self.queue, self.shell.network, self.trace, partial(_cluster, self.shell))
 
-    def start(self, who: str) -> None:
-        self.clients[who].start()
+    def start(self, consumer: str) -> None:
+        self.clients[consumer].start()
 
-    def leave(self, who: str) -> None:
-        client: Client = self.clients[who]
+    def leave(self, consumer: str) -> None:
+        client: Client = self.clients[consumer]
         if client.up:
             client.leave()
 
-    def crash(self, who: str) -> None:
-        self.clients[who].crash()
+    def crash(self, consumer: str) -> None:
+        self.clients[consumer].crash()
 
-    def busy(self, who: str, seconds: float) -> None:
+    def busy(self, consumer: str, seconds: float) -> None:
         """Stop polling for ``seconds``; heartbeats continue, and their responses are handled at the next poll."""
-        self.clients[who].polls_at = self.queue.now + seconds
+        self.clients[consumer].polls_at = self.queue.now + seconds
 
-    def grown(self, topic: str, count: int) -> None:
+    def topic_grew(self, topic: str, count: int) -> None:
         self.admin.grow(topic, count)
 
     @property

@@ -27,10 +27,10 @@ class StoryCluster(DraftCluster):
 
     def _note_ownership(self, consumer: str) -> None:
         super()._note_ownership(consumer)
-        found = self.consumers[consumer]
-        if found.owned != self._reported.get(consumer):
-            self._reported[consumer] = found.owned
-            self._ledger.read(found.group, consumer, found.owned)
+        state = self.consumers[consumer]
+        if state.owned != self._reported.get(consumer):
+            self._reported[consumer] = state.owned
+            self._ledger.read(state.group, consumer, state.owned)
 
 
 class Drafted(Scheme):
@@ -42,39 +42,39 @@ class Drafted(Scheme):
         super().__init__(story, queue, ledger)
         self.cluster = StoryCluster(story, queue, ledger)
 
-    def start(self, who: str) -> None:
-        if who in self.cluster.consumers:
-            self.cluster.start(who)
+    def start(self, consumer: str) -> None:
+        if consumer in self.cluster.consumers:
+            self.cluster.start(consumer)
             return
         options = Options(
             session_timeout=self.story.session,
             heartbeat_frequency=self.story.session / self.story.heartbeat,
             poll_interval=POLLED,
         )
-        self.cluster.add(self.story.groups[who], sorted(self.story.topics), options, who)
+        self.cluster.add(self.story.groups[consumer], sorted(self.story.topics), options, consumer)
 
-    def leave(self, who: str) -> None:
-        self.cluster.leave(who)
+    def leave(self, consumer: str) -> None:
+        self.cluster.leave(consumer)
 
-    def crash(self, who: str) -> None:
-        self.cluster.crash(who)
+    def crash(self, consumer: str) -> None:
+        self.cluster.crash(consumer)
 
-    def busy(self, who: str, seconds: float) -> None:
-        self.cluster.work(who, seconds)
+    def busy(self, consumer: str, seconds: float) -> None:
+        self.cluster.work(consumer, seconds)
 
-    def grown(self, topic: str, count: int) -> None:
+    def topic_grew(self, topic: str, count: int) -> None:
         self.cluster.set_topic(topic, count)
 
     @property
     def messages(self) -> int:
         store, asked = self.cluster.store, self.cluster.store.reads + self.rebalances
-        return sum(map(self._said, OF_GROUPS)) + 2 * asked + store.notifications
+        return sum(map(self._messages, OF_GROUPS)) + 2 * asked + store.notifications
 
     @property
     def heartbeats(self) -> int:
-        return self._said(BEAT)
+        return self._messages(BEAT)
 
-    def _said(self, name: str) -> int:
+    def _messages(self, name: str) -> int:
         """Return the number of requests with this name, and their responses."""
         return self.cluster.messages[name] + self.cluster.messages[f"{name} answer"]
 

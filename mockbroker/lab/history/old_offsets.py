@@ -81,8 +81,8 @@ class OldOffsets:
                     answer = yield partial(self._session.put, path, data)
                     if answer.error:
                         yield partial(self._session.create, path, data=data)
-                found = OffsetCommitResponse.Topic.Partition(partition_index=line.partition_index, error_code=error)
-                topic.partitions.append(found)
+                partition = OffsetCommitResponse.Topic.Partition(partition_index=line.partition_index, error_code=error)
+                topic.partitions.append(partition)
             topics.append(topic)
         self._answer([Reply(call.ticket, OffsetCommitResponse(topics=topics))])
         return True

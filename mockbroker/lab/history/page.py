@@ -17,7 +17,7 @@ CHART = 220  # pixels, the height of the chart
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 LOOK = """
 svg text { font: 11px system-ui, sans-serif }
-.nobody { fill: #fdecea }
+.unowned { fill: #fdecea }
 .overlap { fill: #e45756; stroke: #222; stroke-width: .5 }
 .moment { stroke: #222; stroke-width: .5; stroke-dasharray: 2 2 }
 .axis { stroke: #888 }
@@ -25,15 +25,15 @@ svg text { font: 11px system-ui, sans-serif }
 """
 
 
-def save(path: Path, story: Story, found: Sequence[Measured], tried: Experiments) -> None:
+def save(path: Path, story: Story, measured: Sequence[Measured], tried: Experiments) -> None:
     """Write the HTML page to a file. Raises: OSError."""
-    path.write_text(page(story, found, tried), "utf-8")
+    path.write_text(page(story, measured, tried), "utf-8")
 
 
-def page(story: Story, found: Sequence[Measured], tried: Experiments) -> str:
+def page(story: Story, measured: Sequence[Measured], tried: Experiments) -> str:
     """Return the HTML page."""
     title = "Ways to rebalance" + (f", seed {story.seed}" if story.seed is not None else "")
-    body = "\n".join(_body(title, story, found, tried))
+    body = "\n".join(_body(title, story, measured, tried))
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"><title>{escape(title)}</title>'
@@ -41,17 +41,17 @@ def page(story: Story, found: Sequence[Measured], tried: Experiments) -> str:
     )
 
 
-def _body(title: str, story: Story, found: Sequence[Measured], tried: Experiments) -> Iterator[str]:
+def _body(title: str, story: Story, measured: Sequence[Measured], tried: Experiments) -> Iterator[str]:
     yield f"<h1>{escape(title)}</h1>"
     yield f'<p id="summary">{len(story.groups)} consumers, {len(story.steps)} steps, {story.end:g} s.</p>'
-    yield _table("schemes", [name for name, _ in COLUMNS], [[cell(each) for _, cell in COLUMNS] for each in found])
+    yield _table("schemes", [name for name, _ in COLUMNS], [[cell(each) for _, cell in COLUMNS] for each in measured])
     yield f'<p class="note">{escape(MEANING)}</p>'
     yield "<h2>Who read what</h2>"
     yield (
         '<p class="note">A row for each partition of each group, a colour for each consumer. Pale red: no reader. Red: '
         "two consumers at once. Dashed: a step of the story.</p>"
     )
-    for each in found:
+    for each in measured:
         yield f"<h3>{escape(each.scheme)}</h3>"
         yield _lanes(story, each)
         rows = [
@@ -60,7 +60,7 @@ def _body(title: str, story: Story, found: Sequence[Measured], tried: Experiment
         ]
         heads = ["at s", "what", "messages", "notifications", "rebalances", "moved", "settled in s"]
         yield _table(f"changes {each.scheme}", heads, rows)
-    yield "<h2>One change, and how many are told</h2>"
+    yield "<h2>One change, and how many clients are notified</h2>"
     yield '<p class="note">Notifications of watches when a topic grows, by members of the group.</p>'
     yield _chart(tried.herds)
     yield _by("herd", "members", SIZES, {name: list(line.values()) for name, line in tried.herds.items()})
@@ -107,9 +107,9 @@ def _cell(value: object) -> str:
 # --- who read what ---
 
 
-def _lanes(story: Story, found: Measured) -> str:
+def _lanes(story: Story, scheme: Measured) -> str:
     groups = sorted(set(story.groups.values()))
-    places = sorted({(band.group, band.place) for band in found.bands})
+    places = sorted({(band.group, band.place) for band in scheme.bands})
     rows = {key: number * ROW + groups.index(key[0]) * ROW for number, key in enumerate(places)}
     height = (len(places) + len(groups)) * ROW + 20
     hues = {name: round(40 + 290 * number / len(story.groups)) for number, name in enumerate(story.groups)}  # no red
@@ -124,15 +124,15 @@ def _lanes(story: Story, found: Measured) -> str:
 
     parts: list[str] = []
     for (group, place), y in rows.items():
-        parts.append(bar("nobody", y, _there(story, place), story.end, f"{place[0]}-{place[1]} of {group}"))
-    for band in found.bands:
+        parts.append(bar("unowned", y, _there(story, place), story.end, f"{place[0]}-{place[1]} of {group}"))
+    for band in scheme.bands:
         title = f"{band.reader} reads {band.place[0]}-{band.place[1]} from {band.begin:.2f} s to {band.end:.2f} s"
         fill = f"hsl({hues[band.reader]} 50% 60%)"
         parts.append(bar("band", rows[band.group, band.place], band.begin, band.end, title, fill))
-    for overlap in found.overlaps:
+    for overlap in scheme.overlaps:
         title = f"{' and '.join(overlap.readers)} from {overlap.begin:.2f} s to {overlap.end:.2f} s"
         parts.append(bar("overlap", rows[overlap.group, overlap.place], overlap.begin, overlap.end, title))
-    for change in found.changes:
+    for change in scheme.changes:
         x = LEFT + change.at / story.end * WIDTH
         parts.append(
             f'<line class="moment" x1="{x:.2f}" x2="{x:.2f}" y1="0" y2="{height - 20}">'
@@ -143,14 +143,14 @@ def _lanes(story: Story, found: Measured) -> str:
         if number == 0:
             parts.append(f'<text x="0" y="{y + ROW}">{escape(group)}: {escape(topic)}</text>')
     wide = LEFT + WIDTH + 40
-    return f'<svg class="lanes {escape(found.scheme)}" width="{wide}" height="{height}">{"".join(parts)}</svg>'
+    return f'<svg class="lanes {escape(scheme.scheme)}" width="{wide}" height="{height}">{"".join(parts)}</svg>'
 
 
 def _there(story: Story, place: Place) -> float:
     """Return the time in seconds at which a partition exists, at the earliest that of the first step."""
     topic, number = place
-    grown = (step.at for step in story.steps if step.kind == GROW and step.who == topic and step.value > number)
-    return story.steps[0].at if number < story.topics[topic] else min(grown)
+    growth = (step.at for step in story.steps if step.kind == GROW and step.name == topic and step.value > number)
+    return story.steps[0].at if number < story.topics[topic] else min(growth)
 
 
 # --- a line for each scheme ---

@@ -27,11 +27,11 @@ class Registry:
     Args:
         zookeeper: the simulated ZooKeeper.
         story: the story, for brokers, topics and the session timeout.
-        grown: called with a topic and its new number of partitions when the controller sees that it has grown.
+        topic_grew: called with a topic and its new number of partitions when the controller sees that it has grown.
     """
 
-    def __init__(self, zookeeper: ZooKeeper, story: Story, grown: Callable[[str, int], None]) -> None:
-        self._grown = grown
+    def __init__(self, zookeeper: ZooKeeper, story: Story, topic_grew: Callable[[str, int], None]) -> None:
+        self._topic_grew = topic_grew
         self._zookeeper = zookeeper
         self._timeout = story.session
         self._sessions: dict[int, Session] = {}
@@ -68,10 +68,10 @@ class Registry:
             f"{TOPICS}/{topic}", partial(self._seen, topic), watch=lambda *_: self._watch(controller, topic)
         )
 
-    def _seen(self, topic: str, found: Answer) -> None:
-        if int(found.data) > self._topics[topic]:
-            self._topics[topic] = int(found.data)
-            self._grown(topic, self._topics[topic])
+    def _seen(self, topic: str, answer: Answer) -> None:
+        if int(answer.data) > self._topics[topic]:
+            self._topics[topic] = int(answer.data)
+            self._topic_grew(topic, self._topics[topic])
 
     def grow(self, topic: str, count: int) -> None:
         """Write a topic's new number of partitions to ZooKeeper, as kafka-topics does."""
@@ -100,25 +100,25 @@ class Scheme(ABC):
         self.ledger = ledger
         self.dice = Dice("scheme", story.seed)
         self.zookeeper = ZooKeeper(queue, Dice("zookeeper", story.seed))
-        self.registry = Registry(self.zookeeper, story, self.grown)
+        self.registry = Registry(self.zookeeper, story, self.topic_grew)
         self.worked_out = 0
 
     @abstractmethod
-    def start(self, who: str) -> None:
+    def start(self, consumer: str) -> None:
         """Start a new process of a consumer."""
 
     @abstractmethod
-    def leave(self, who: str) -> None:
+    def leave(self, consumer: str) -> None:
         """Stop a consumer cleanly."""
 
     @abstractmethod
-    def crash(self, who: str) -> None:
+    def crash(self, consumer: str) -> None:
         """Crash a consumer."""
 
-    def busy(self, who: str, seconds: float) -> None:  # noqa: B027 - in most schemes another thread rebalances
+    def busy(self, consumer: str, seconds: float) -> None:  # noqa: B027 - in most schemes another thread rebalances
         """Let a consumer's application process records for ``seconds`` without polling."""
 
-    def grown(self, topic: str, count: int) -> None:  # noqa: B027 - in most schemes consumers watch topics themselves
+    def topic_grew(self, topic: str, count: int) -> None:  # noqa: B027 - in most schemes consumers watch topics themselves
         """Handle that the controller has seen a topic's new number of partitions."""
 
     @property
@@ -144,20 +144,20 @@ class Scheme(ABC):
 
     def do(self, step: Step) -> None:
         """Carry out one step of the story."""
-        group = self.story.groups.get(step.who, "")
+        group = self.story.groups.get(step.name, "")
         if step.kind == JOIN:
-            self.ledger.come(group, step.who)
-            self.start(step.who)
+            self.ledger.come(group, step.name)
+            self.start(step.name)
         elif step.kind == LEAVE:
-            self.ledger.go(group, step.who)
-            self.leave(step.who)
+            self.ledger.go(group, step.name)
+            self.leave(step.name)
         elif step.kind == CRASH:
-            self.ledger.go(group, step.who)
-            self.crash(step.who)
-            self.ledger.read(group, step.who, ())
+            self.ledger.go(group, step.name)
+            self.crash(step.name)
+            self.ledger.read(group, step.name, ())
         elif step.kind == GROW:
-            self.ledger.grow(step.who, ceil(step.value))
-            self.registry.grow(step.who, ceil(step.value))
+            self.ledger.grow(step.name, ceil(step.value))
+            self.registry.grow(step.name, ceil(step.value))
         else:
             assert step.kind == LAG
             self.zookeeper.lag(LAGGING, step.value)
@@ -179,14 +179,14 @@ class OfConsumers(Scheme, Generic[C]):
 
     consumers: Mapping[str, C]
 
-    def start(self, who: str) -> None:
-        self.consumers[who].start()
+    def start(self, consumer: str) -> None:
+        self.consumers[consumer].start()
 
-    def leave(self, who: str) -> None:
-        self.consumers[who].leave()
+    def leave(self, consumer: str) -> None:
+        self.consumers[consumer].leave()
 
-    def crash(self, who: str) -> None:
-        self.consumers[who].crash()
+    def crash(self, consumer: str) -> None:
+        self.consumers[consumer].crash()
 
 
 def _done(_: Answer) -> None:

@@ -19,24 +19,24 @@ class Step:
     Attributes:
         at: seconds.
         kind: JOIN, LEAVE, CRASH, GROW or LAG.
-        who: the consumer; for GROW the topic; for LAG "".
+        name: the consumer; for GROW the topic; for LAG "".
         value: for GROW the new number of partitions; for LAG the seconds of a message between one ZooKeeper server and
             the leader.
     """
 
     at: float
     kind: str
-    who: str = ""
+    name: str = ""
     value: float = 0.0
 
     def __str__(self) -> str:
         match self.kind:
             case "grow":
-                return f"{self.who} grows to {self.value:g} partitions"
+                return f"{self.name} grows to {self.value:g} partitions"
             case "lag":
                 return f"a ZooKeeper server lags {self.value:g} s" if self.value else "no server lags any more"
             case _:
-                return f"{self.who} {self.kind}{'es' if self.kind == CRASH else 's'}"
+                return f"{self.name} {self.kind}{'es' if self.kind == CRASH else 's'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,24 +94,24 @@ def drawn(seed: int, steps: int = 12) -> Story:
     names = [f"c{number}" for number in range(dice.whole(2, MOST_MEMBERS))]
     groups = {name: "A" if number < 2 or dice.chance(0.75) else "B" for number, name in enumerate(names)}
     counts, up, lag, now = dict(topics), dict.fromkeys(names[:2]), 0.0, 1.0
-    found = [Step(now, JOIN, name) for name in up]
+    story_steps = [Step(now, JOIN, name) for name in up]
     for _ in range(steps):
         now = round(now + dice.between(20.0, 45.0), 1)
         kind = dice.pick([JOIN, JOIN, JOIN, LEAVE, CRASH, CRASH, GROW, LAG])
         away = [name for name in names if name not in up]
         if kind == LAG:
             lag = 0.0 if lag else round(dice.between(1.0, 12.0), 1)
-            found.append(Step(now, LAG, value=lag))
+            story_steps.append(Step(now, LAG, value=lag))
         elif kind == GROW:
             topic = dice.pick(sorted(counts))
             counts[topic] = min(counts[topic] + dice.whole(1, 4), MOST_PARTITIONS)
-            found.append(Step(now, GROW, topic, counts[topic]))
+            story_steps.append(Step(now, GROW, topic, counts[topic]))
         elif away and (kind == JOIN or not up):
             name = dice.pick(away)
             up[name] = None
-            found.append(Step(now, JOIN, name))
+            story_steps.append(Step(now, JOIN, name))
         elif up:
             name = dice.pick(list(up))
             del up[name]
-            found.append(Step(now, LEAVE if kind == JOIN else kind, name))
-    return Story(seed=seed, topics=topics, groups=groups, steps=tuple(found), end=now + 40.0)
+            story_steps.append(Step(now, LEAVE if kind == JOIN else kind, name))
+    return Story(seed=seed, topics=topics, groups=groups, steps=tuple(story_steps), end=now + 40.0)

@@ -162,15 +162,15 @@ class Consumer:
             return True  # nothing to read; the watch fires when a broker registers
         members: dict[str, Subscription] = {}
         for name in ids.names:
-            said = yield partial(session.read, f"{ids_of(self.group)}/{name}")
-            if said.error:
+            registration = yield partial(session.read, f"{ids_of(self.group)}/{name}")
+            if registration.error:
                 return False
-            members[name] = Subscription(said.data.split(","))
+            members[name] = Subscription(registration.data.split(","))
         counts: dict[str, int] = {}
         for topic in self.topics:
-            found = yield partial(session.read, f"{TOPICS}/{topic}", watch=self._notified)
-            if found.error != NO_NODE:
-                counts[topic] = int(found.data)
+            count = yield partial(session.read, f"{TOPICS}/{topic}", watch=self._notified)
+            if count.error != NO_NODE:
+                counts[topic] = int(count.data)
         self.scheme.worked_out += 1
         plan = assignor("range").assign(without_racks(counts), members)
         return (yield from self._claims(session, list(plan[self.id].partitions)))

@@ -268,8 +268,8 @@ class ZooKeeper:
     @property
     def watchers(self) -> list[Session]:
         """Sessions with a watch at any server, in the order of their ids."""
-        found = {session for server in self.servers for session in server.watchers}
-        return sorted(found, key=lambda session: session.number)
+        sessions = {session for server in self.servers for session in server.watchers}
+        return sorted(sessions, key=lambda session: session.number)
 
     # --- between client and server, in order ---
 
@@ -341,11 +341,11 @@ class ZooKeeper:
         traffic = self.of(session.role)
         traffic.requests += 1
         traffic.watches += watch is not None
-        self._arrive(session, self._look, session, path, then, watch, children)
+        self._arrive(session, self._read_node, session, path, then, watch, children)
 
-    def _look(self, session: Session, path: str, then: Then, watch: Watch | None, children: bool) -> None:
+    def _read_node(self, session: Session, path: str, then: Then, watch: Watch | None, children: bool) -> None:
         server = self.servers[session.server]
-        self._heard(server, session)
+        self._renew(server, session)
         node = server.tree.nodes.get(path)
         if watch is not None and not session.over and (node is not None or not children):
             watches = server.child_watches if children else server.data_watches
@@ -416,10 +416,10 @@ class ZooKeeper:
         self._ping_later(session)
 
     def _pinged(self, session: Session) -> None:
-        self.of(session.role).pings += 1  # the answer
-        self._heard(self.servers[session.server], session)
+        self.of(session.role).pings += 1  # the response
+        self._renew(self.servers[session.server], session)
 
-    def _heard(self, server: Server, session: Session) -> None:
+    def _renew(self, server: Server, session: Session) -> None:
         self._to_leader(server, self._touch, session)
 
     def _touch(self, session: Session) -> None:

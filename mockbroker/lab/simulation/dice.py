@@ -44,8 +44,8 @@ class Dice:
 
     def some(self, choices: Sequence[T]) -> list[T]:
         """Return a random subset of at least one element, in order."""
-        found = [each for each in choices if self.chance(0.5)]
-        return found or [self.pick(choices)]
+        subset = [each for each in choices if self.chance(0.5)]
+        return subset or [self.pick(choices)]
 
     def shuffled(self, choices: Sequence[T]) -> list[T]:
         left = list(choices)

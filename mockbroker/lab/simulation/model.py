@@ -60,8 +60,8 @@ class Model:
     def stored(self, call: Call[Any], offsets: Mapping[str, Mapping[int, int]], now: float) -> None:
         """Record that a commit, or a slice of it, was stored; its response must accept the same offsets."""
         places = self.parts.setdefault((call.ticket.connection, call.ticket.correlation_id), [])
-        for topic, found in offsets.items():
-            for index, offset in found.items():
+        for topic, partitions in offsets.items():
+            for index, offset in partitions.items():
                 places.append(((topic, index), offset))
                 self._store((call.request.group_id, (topic, index)), self._next(offset, now))
 
@@ -117,7 +117,9 @@ class Model:
 
     def committed_by_itself(self, group: str, offsets: Mapping[str, Mapping[int, int]]) -> None:
         """Record that the broker has completed the commit of a transaction after a crash."""
-        reported = {(group, (topic, index)): at for topic, found in offsets.items() for index, at in found.items()}
+        reported = {
+            (group, (topic, index)): at for topic, partitions in offsets.items() for index, at in partitions.items()
+        }
         for producer_id in list(self.undecided):
             held = self.held.get(producer_id, {})
             if reported and all(key in held and held[key].offset == at for key, at in reported.items()):
@@ -178,9 +180,9 @@ class Model:
         """Return the possible offsets after a crash: the last acknowledged one, and all later ones."""
         entries = self.history.get(key, [])
         sure = [stored for order, stored in entries if order <= self.durable][-1:] or [None]
-        found = sure + [stored for order, stored in entries if order > self.durable]
-        found += self._unsettled(key)
-        return [None if stored is None else stored.offset for stored in found]
+        possible = sure + [stored for order, stored in entries if order > self.durable]
+        possible += self._unsettled(key)
+        return [None if stored is None else stored.offset for stored in possible]
 
     def adopt(self, group: str, place: Place, offset: int | None) -> None:
         """Set the offset of a partition to the broker's after a crash."""
@@ -199,16 +201,16 @@ class Model:
         for producer_id, held in [*self.held.items(), *((each[1], each[2]) for each in self.ended)]:
             for key, stored in held.items():
                 known.setdefault(producer_id, {}).setdefault(key, []).append(stored)
-        found: dict[int, dict[Key, Stored]] = {}
+        adopted: dict[int, dict[Key, Stored]] = {}
         for producer_id, there in now_held.items():
             for key, offset in there.items():
                 asked = [each for each in known.get(producer_id, {}).get(key, []) if each.offset == offset]
                 if not asked:
                     return f"{key} has the pending offset {offset} of producer {producer_id}, which was never requested"
-                found.setdefault(producer_id, {})[key] = asked[-1]
+                adopted.setdefault(producer_id, {})[key] = asked[-1]
         open_still = [*self.undecided, *(producer_id for _, producer_id, _ in self.ended)]
-        self.undecided = {producer_id: None for producer_id in open_still if producer_id in found}
-        self.held, self.ended, self.numbers, self.unsettled, self.parts = found, [], {}, [], {}
+        self.undecided = {producer_id: None for producer_id in open_still if producer_id in adopted}
+        self.held, self.ended, self.numbers, self.unsettled, self.parts = adopted, [], {}, [], {}
         self.producers = dict(self.kept)  # an id that was not acknowledged may be given to another
         return ""
 

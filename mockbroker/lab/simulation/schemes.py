@@ -75,7 +75,7 @@ def _script(scheme: str, dice: Dice, seed: int, events: int, kinds: list[str]) -
         Fault(
             at=dice.below(events),
             kind=kind,
-            who=dice.below(len(members)) if kind in MEMBER_FAULTS else dice.below(brokers),
+            target=dice.below(len(members)) if kind in MEMBER_FAULTS else dice.below(brokers),
             value=round(dice.between(0.05, LONGEST[kind]) * dice.random(), 3) if kind in LONGEST else 0.0,
         )
         for kind in kinds

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 
 from mockbroker.broker.broker import SLICE_SIZE
 
-# Kinds of faults and operations. ``who`` is the number of a member or of a broker, ``value`` a duration or a choice.
+# Kinds of faults and operations. ``target`` is the number of a member or of a broker, ``value`` a duration or a choice.
 MEMBER_FAULTS = (
     "lose-request",  # the next request is lost, with its connection
     "lose-answer",  # the next request is handled, but its response is lost, with the connection
@@ -54,17 +54,17 @@ class Fault:
     Attributes:
         at: number of events after which it happens.
         kind: one of the kinds above.
-        who: number of a member or broker id.
+        target: number of a member or broker id.
         value: duration in seconds, or a choice.
     """
 
     at: int
     kind: str
-    who: int = 0
+    target: int = 0
     value: float = 0.0
 
     def __str__(self) -> str:
-        return f"{self.at:6d}  {self.kind} {self.who}" + (f" {self.value:.3f}" if self.value else "")
+        return f"{self.at:6d}  {self.kind} {self.target}" + (f" {self.value:.3f}" if self.value else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -105,9 +105,9 @@ class Watchers:
     """All checkers of a run; each hook calls only the checkers that override it."""
 
     def __init__(self, watchers: Iterable[Watcher]) -> None:
-        found = list(watchers)
+        checkers = list(watchers)
         self._hooks: dict[str, list[Callable[..., None]]] = {
-            name: [getattr(each, name) for each in found if getattr(type(each), name) is not getattr(Watcher, name)]
+            name: [getattr(each, name) for each in checkers if getattr(type(each), name) is not getattr(Watcher, name)]
             for name in HOOKS
         }
         self.before = self._hooks["before"]

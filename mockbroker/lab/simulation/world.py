@@ -66,12 +66,12 @@ class World:
         broker = broker_on(disk)
         for name, partitions in script.topics.items():
             broker.cluster.create_topic(name, broker.cluster.place(partitions, 1))
-        self.patience = self._patience(settings)
+        self.recovery_time = self._recovery_time(settings)
         self.shell = Shell(
             self.queue,
             self.trace,
             Router(broker, Journal(0.0)),
-            Watchers(watchers(self.patience)),
+            Watchers(watchers(self.recovery_time)),
             disk,
             broker_on,
             Dice("slices of time", script.seed),
@@ -92,7 +92,7 @@ class World:
     def _cluster(self) -> Cluster:
         return self.shell.broker.cluster
 
-    def _patience(self, settings: Settings) -> float:
+    def _recovery_time(self, settings: Settings) -> float:
         """Return the seconds in which a group must settle: two rebalances after crashed members expired."""
         members = self.script.members
         session = max([m.session for m in members] + [settings.group_consumer_session_timeout_ms / 1000])
@@ -123,7 +123,7 @@ class World:
     def _do(self, fault: Fault) -> None:
         self.trace.add(self.queue.now, f"fault {fault}")
         if fault.kind in self._on_members():
-            client = self._by_number.get(fault.who)
+            client = self._by_number.get(fault.target)
             if client is not None:
                 self._on_members()[fault.kind](client, fault.value)
         else:
@@ -210,14 +210,14 @@ class World:
             self.shell.disk.fails = True
 
     def _kill_broker(self, fault: Fault) -> None:
-        node, broker = fault.who, self.shell.broker
+        node, broker = fault.target, self.shell.broker
         if not self.shell.down and node in broker.cluster.nodes and node not in self.shell.away:
             self.shell.take_away(node)
             self.shell.change(failover.kill_broker(broker, node, self.shell.now, fault.value * NOTICED))
             self.queue.after(fault.value, self._broker_back, node)
 
     def _stop_broker(self, fault: Fault) -> None:
-        node, broker = fault.who, self.shell.broker
+        node, broker = fault.target, self.shell.broker
         if not self.shell.down and node in broker.cluster.nodes and node not in self.shell.away:
             self.shell.change(failover.stop_broker(broker, node, self.shell.now))
             self.shell.take_away(node)
@@ -241,8 +241,8 @@ class World:
     def _stale(self, fault: Fault) -> None:
         if not self.shell.down:
             broker = self.shell.broker
-            broker.frozen_metadata[fault.who] = broker.cluster.snapshot()
-            self.queue.after(fault.value, self._fresh, fault.who)
+            broker.frozen_metadata[fault.target] = broker.cluster.snapshot()
+            self.queue.after(fault.value, self._fresh, fault.target)
 
     def _fresh(self, node: int) -> None:
         self.shell.broker.frozen_metadata.pop(node, None)
@@ -280,10 +280,10 @@ class World:
         admin = self.admin
         assert isinstance(admin, Admin)
         names = list(self.shell.broker.groups)
-        admin.list_groups(fault.who, names)
+        admin.list_groups(fault.target, names)
         consumers = [name for name in names if self.shell.broker.groups.typed(name, ConsumerGroup)]
         if consumers and self.shell.broker.serves_consumer_protocol:
-            admin.describe_consumer_groups(fault.who, consumers)
+            admin.describe_consumer_groups(fault.target, consumers)
 
     def _some_group(self) -> str:
         names = sorted({member.group for member in self.script.members})
@@ -312,7 +312,7 @@ class World:
             self.shell.network.free(client.link)
             if not client.up and not client.fatal:
                 client.start()
-        until = max(self.queue.now, *late) + self.patience
+        until = max(self.queue.now, *late) + self.recovery_time
         most = self.trace.events + MOST_EVENTS * max(self.script.events, 1_000)
         why = liveness.why_not(self.shell.broker, self.clients)
         while why and self.queue.next <= until and self.trace.events < most:
@@ -321,17 +321,17 @@ class World:
                 self.queue.step()
             why = liveness.why_not(self.shell.broker, self.clients)
         if why:
-            raise Broken(liveness.NAME, f"{why}, {self.patience:g} s after the last fault ended")
+            raise Broken(liveness.NAME, f"{why}, {self.recovery_time:g} s after the last fault ended")
         self.shell.watchers.notify("healed", self.shell.broker, self.shell.now)
         self.shell.watchers.notify("inspect", self.shell.broker, self.shell.now)
 
     # --- phase 3: no client is left ---
 
     def _empty(self) -> None:
-        self.trace.add(self.queue.now, "everybody goes")
+        self.trace.add(self.queue.now, "all clients stop")
         for client in (*self.clients, self.admin):
             client.stop()
-        self._wait(2 * self.patience + NEW_MEMBER_TIMEOUT + 2 * TIMEOUT_MS / 1000 + 10.0)
+        self._wait(2 * self.recovery_time + NEW_MEMBER_TIMEOUT + 2 * TIMEOUT_MS / 1000 + 10.0)
         self.shell.watchers.notify("emptied", self.shell.broker, self.shell.now)
         settings = self.shell.broker.settings
         self.shell.jump(settings.offsets_retention_minutes * 60.0)

@@ -129,7 +129,7 @@ class Broker:
         ]
 
     def _coordinator(self, election: Election, group: str) -> Coordinator:
-        found = election.coordinators[group] = Coordinator(
+        coordinator = election.coordinators[group] = Coordinator(
             group, self._store, self._uuid, took_over=election.took_over, answer_gap=self._answer_gap
         )
-        return found
+        return coordinator

@@ -106,7 +106,7 @@ class DraftCluster:
         self._links: dict[tuple[str, int], DraftConnection] = {}
         self._wakes: dict[tuple[str, str | int], float] = {}
         self._frozen: dict[str, list[tuple[Callable[..., Effects], tuple[Any, ...]]]] = {}
-        self._mute: set[int] = set()  # brokers that nobody hears from: not even a refusal
+        self._mute: set[int] = set()  # brokers whose machine is unreachable: connections are not even refused
         self._refusing: set[int] = set()
         self._owned: dict[tuple[str, tuple[str, int]], float] = {}
         self._spans: list[Span] = []
@@ -136,13 +136,13 @@ class DraftCluster:
 
     def add(self, group: str, topics: list[str], options: Options | None = None, consumer: str | None = None) -> str:
         """Start a new consumer and return its name, which is also its host; by default ``c1``, ``c2``, ..."""
-        found = consumer or f"c{len(self.consumers) + 1}"
+        name = consumer or f"c{len(self.consumers) + 1}"
         bootstrap = [*self._nodes[len(self.consumers) % len(self._nodes) :], *self._nodes]
-        self.consumers[found] = Consumer(
-            found, group, topics, bootstrap[: len(self._nodes)], options, on_move=self._consumer_moves(found)
+        self.consumers[name] = Consumer(
+            name, group, topics, bootstrap[: len(self._nodes)], options, on_transition=self._consumer_moves(name)
         )
-        self.start(found)
-        return found
+        self.start(name)
+        return name
 
     def start(self, consumer: str) -> None:
         """Start a new process of a stopped consumer, without a consumer id."""
@@ -406,9 +406,9 @@ class DraftCluster:
 
     def _lost(self, connection: DraftConnection) -> None:
         """Close a connection from the broker's side, or because the broker is down."""
-        self._deliver(connection.consumer, self._hears_of_the_end, connection)
+        self._deliver(connection.consumer, self._connection_ended, connection)
 
-    def _hears_of_the_end(self, connection: DraftConnection, now: float) -> Effects:
+    def _connection_ended(self, connection: DraftConnection, now: float) -> Effects:
         self._links.pop((connection.consumer, connection.link), None)
         return self.consumers[connection.consumer].disconnected(connection.link, now)
 
@@ -455,19 +455,19 @@ class DraftCluster:
 
     # --- time and transitions ---
 
-    def _schedule(self, kind: str, who: str | int, at: float) -> None:
-        if at < self._wakes.get((kind, who), inf):
-            self._wakes[kind, who] = at
-            self._queue.at(at, self._wake, kind, who, at)
+    def _schedule(self, kind: str, subject: str | int, at: float) -> None:
+        if at < self._wakes.get((kind, subject), inf):
+            self._wakes[kind, subject] = at
+            self._queue.at(at, self._wake, kind, subject, at)
 
-    def _wake(self, kind: str, who: Any, at: float) -> None:
-        if self._wakes.get((kind, who)) != at:
+    def _wake(self, kind: str, subject: Any, at: float) -> None:
+        if self._wakes.get((kind, subject)) != at:
             return
-        del self._wakes[kind, who]
-        if kind == "broker" and who in self.brokers:
-            self._carry(who, self.brokers[who], self.brokers[who].tick(self.now))
-        elif kind == "consumer" and who not in self._frozen:
-            self._carry_consumer(who, self.consumers[who].tick(self.now))
+        del self._wakes[kind, subject]
+        if kind == "broker" and subject in self.brokers:
+            self._carry(subject, self.brokers[subject], self.brokers[subject].tick(self.now))
+        elif kind == "consumer" and subject not in self._frozen:
+            self._carry_consumer(subject, self.consumers[subject].tick(self.now))
 
     def _consumer_moves(self, consumer: str) -> Callable[[Consuming, ConsumerEvent, Consuming], None]:
         def moved(before: Consuming, why: ConsumerEvent, after: Consuming) -> None:

@@ -49,7 +49,7 @@ class Options:
         poll_interval: between two polls.
         commit_interval: between two commits.
         backoff: before it looks for a coordinator again.
-        tells_id: it rejoins with its consumer id.
+        rejoins_with_id: it rejoins with its consumer id.
         asks_first: after losing a coordinator it sends a heartbeat first, even while it waits for a generation; the
             draft describes both behaviours.
         background: heartbeats do not wait for record processing, as since Kafka 0.10.1.
@@ -61,7 +61,7 @@ class Options:
     poll_interval: float = 0.1
     commit_interval: float = 1.0
     backoff: float = 0.1
-    tells_id: bool = True
+    rejoins_with_id: bool = True
     asks_first: bool = False
     background: bool = False
 
@@ -101,7 +101,7 @@ Effect = Connect | Send | Close | Read
 Effects = list[Effect]
 
 
-OnMove = Callable[[Consuming, ConsumerEvent, Consuming], None]  # told of each transition
+OnTransition = Callable[[Consuming, ConsumerEvent, Consuming], None]  # called with each transition
 
 
 class Consumer:
@@ -113,7 +113,7 @@ class Consumer:
         topics: subscribed topics.
         bootstrap: broker ids to ask for the coordinator, in turn.
         options: options.
-        on_move: called with each state transition.
+        on_transition: called with each state transition.
 
     Attributes:
         state: current state.
@@ -132,7 +132,7 @@ class Consumer:
         bootstrap: Sequence[int],
         options: Options | None = None,
         *,
-        on_move: OnMove = lambda *_: None,
+        on_transition: OnTransition = lambda *_: None,
     ) -> None:
         self.name, self.group, self.topics = name, group, tuple(topics)
         self.options = options or Options()
@@ -142,7 +142,7 @@ class Consumer:
         self.generation = -1
         self.partitions: tuple[TopicPartition, ...] = ()
         self.positions: dict[TopicPartition, int] = {}
-        self._on_move = on_move
+        self._on_transition = on_transition
         self._bootstrap = tuple(bootstrap)
         self._turn = 0
         self._links = 0
@@ -152,12 +152,12 @@ class Consumer:
         """Reset the state of the process."""
         self.consumer_id, self.generation = None, -1
         self.partitions, self.positions = (), {}
-        self._lookup: int | None = None  # the link on which it asks who coordinates
+        self._lookup: int | None = None  # the link on which it looks up the coordinator
         self._link: int | None = None  # the link to the coordinator
         self._connected = False  # _link is
-        self._waits: GroupRequest | None = None  # for the answer to this
-        self._patience = inf  # until when it waits, for a connection or an answer
-        self._look_at = inf
+        self._waits: GroupRequest | None = None  # the request whose response it waits for
+        self._response_deadline = inf  # until when it waits, for a connection or an answer
+        self._lookup_at = inf
         self._heartbeat_at = inf
         self._commit_at = inf
         self._poll_at = inf
@@ -173,7 +173,7 @@ class Consumer:
     def start(self, now: float) -> Effects:
         self._forget()
         self._move(ConsumerEvent.START)
-        return self._look(now)
+        return self._look_up(now)
 
     def end(self) -> Effects:
         """End the process and forget its state."""
@@ -191,11 +191,11 @@ class Consumer:
 
     def connected(self, link: int, now: float) -> Effects:
         if link == self._lookup:
-            self._patience = now + self.options.session_timeout
+            self._response_deadline = now + self.options.session_timeout
             return [Send(link, ConsumerMetadataRequest(group=self.group))]
         if link == self._link:
             self._connected = True
-            self._patience = inf
+            self._response_deadline = inf
             return self._at_coordinator(now)
         return []
 
@@ -207,26 +207,26 @@ class Consumer:
         if link == self._lookup and isinstance(response, ConsumerMetadataResponse):
             self._lookup = None
             self._link = self._new_link()
-            self._patience = now + self.options.session_timeout
+            self._response_deadline = now + self.options.session_timeout
             return [Close(link), Connect(self._link, response.node)]
         if link != self._link:
             return []
-        self._waits, self._patience = None, inf
+        self._waits, self._response_deadline = None, inf
         return [*self._take(response, now), *self._send_what_is_due(now)]
 
     def tick(self, now: float) -> Effects:
         """Handle all due timers."""
         effects: Effects = []
-        if self._patience <= now:
+        if self._response_deadline <= now:
             effects += self._lose(now, backoff=0.0)
-        if self._look_at <= now:
-            effects += self._look(now)
+        if self._lookup_at <= now:
+            effects += self._look_up(now)
         if self._poll_at <= now:
             effects += self._poll(now)
         return effects + self._send_what_is_due(now)
 
     def deadline(self) -> float:
-        due = min(self._patience, self._look_at, self._poll_at)
+        due = min(self._response_deadline, self._lookup_at, self._poll_at)
         return min(due, self._heartbeat_at, self._commit_at) if self._is_idle() else due
 
     def busy(self, until: float) -> None:
@@ -235,10 +235,10 @@ class Consumer:
 
     # --- the coordinator: find, connect, send ---
 
-    def _look(self, now: float) -> Effects:
-        self._look_at = inf
+    def _look_up(self, now: float) -> Effects:
+        self._lookup_at = inf
         self._lookup = self._new_link()
-        self._patience = now + self.options.session_timeout
+        self._response_deadline = now + self.options.session_timeout
         node = self._bootstrap[self._turn % len(self._bootstrap)]
         self._turn += 1
         return [Connect(self._lookup, node)]
@@ -249,8 +249,8 @@ class Consumer:
         links = [link for link in (self._lookup, self._link) if link is not None]
         self._lookup = self._link = self._waits = None
         self._connected = False
-        self._patience = inf
-        self._look_at = now + (self.options.backoff if backoff is None else backoff)
+        self._response_deadline = inf
+        self._lookup_at = now + (self.options.backoff if backoff is None else backoff)
         return [Close(link) for link in links]
 
     def _at_coordinator(self, now: float) -> Effects:
@@ -280,7 +280,7 @@ class Consumer:
         assert self._link is not None
         assert self._waits is None
         self._waits = request
-        self._patience = now + self.options.session_timeout
+        self._response_deadline = now + self.options.session_timeout
         if isinstance(request, HeartbeatRequest):
             self._heartbeat_at = now + self.options.session_timeout / self.options.heartbeat_frequency
         self._asked_to_join = isinstance(request, JoinGroupRequest)
@@ -289,7 +289,7 @@ class Consumer:
     def _join(self) -> JoinGroupRequest:
         return JoinGroupRequest(
             group=self.group,
-            consumer_id=self.consumer_id if self.options.tells_id else None,
+            consumer_id=self.consumer_id if self.options.rejoins_with_id else None,
             host=self.name,
             topics=self.topics,
             strategy=self.options.strategy,
@@ -376,4 +376,4 @@ class Consumer:
 
     def _move(self, why: ConsumerEvent) -> None:
         before, self.state = self.state, move(CONSUMER, self.state, why)
-        self._on_move(before, why, self.state)
+        self._on_transition(before, why, self.state)

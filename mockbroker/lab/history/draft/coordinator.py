@@ -137,8 +137,8 @@ class Coordinator:
                 return [*kept, Answer(connection, OffsetCommitResponse(error=error))]
             case OffsetFetchRequest():
                 offsets = self._store.offsets(self.group)
-                found = {partition: offsets[partition] for partition in request.partitions if partition in offsets}
-                return [Answer(connection, OffsetFetchResponse(offsets=found))]
+                committed = {partition: offsets[partition] for partition in request.partitions if partition in offsets}
+                return [Answer(connection, OffsetFetchResponse(offsets=committed))]
 
     def _join(self, connection: int, request: JoinGroupRequest, now: float) -> Actions:
         if (error := self._join_error(request)) is not NONE:
@@ -267,7 +267,7 @@ class Coordinator:
             case Coordinating.REBALANCING:
                 return []
             case Coordinating.PREPARING:
-                known = cause in {*self._causes, Cause.JOIN}  # joining is what everybody does now
+                known = cause in {*self._causes, Cause.JOIN}  # every member joins in this state
                 self._causes.add(cause)
                 return [] if known else [noticed]
             case _:

@@ -142,7 +142,7 @@ class Store:
 
 
 def _by_topic(offsets: Offsets) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+    by_topic: dict[str, dict[str, int]] = {}
     for (topic, number), offset in offsets.items():
-        found.setdefault(topic, {})[str(number)] = offset
-    return found
+        by_topic.setdefault(topic, {})[str(number)] = offset
+    return by_topic

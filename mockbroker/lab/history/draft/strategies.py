@@ -22,8 +22,8 @@ def assign(
 
     Returns: consumer id -> partitions.
     """
-    found = STRATEGIES[strategy].assign(
+    shares = STRATEGIES[strategy].assign(
         without_racks({topic: count for topic, count in partitions.items() if count}),
         {consumer_id: Subscription(list(topics)) for consumer_id, topics in members.items()},
     )
-    return {consumer_id: tuple(share.partitions) for consumer_id, share in found.items()}
+    return {consumer_id: tuple(share.partitions) for consumer_id, share in shares.items()}

@@ -32,11 +32,11 @@ class Moment:
     generation: int | None = None
 
     def __str__(self) -> str:
-        who = "      " if self.node is None else f"node {self.node}"
+        node = "      " if self.node is None else f"node {self.node}"
         error = "" if self.error is Error.NONE else f" {self.error.value}"
         generation = "" if self.generation is None else f" generation {self.generation}"
         return (
-            f"{self.time:9.3f}  {who}  {self.consumer or '':3}  {self.kind:9} {self.what}{error}{generation}".rstrip()
+            f"{self.time:9.3f}  {node}  {self.consumer or '':3}  {self.kind:9} {self.what}{error}{generation}".rstrip()
         )
 
 
@@ -56,11 +56,11 @@ class Span:
 
 def owners(spans: Iterable[Span], group: str, time: float) -> dict[TopicPartition, list[str]]:
     """Return the owners of each partition at a time; partitions without an owner are omitted."""
-    found: dict[TopicPartition, list[str]] = {}
+    owners: dict[TopicPartition, list[str]] = {}
     for span in spans:
         if span.group == group and span.covers(time):
-            found.setdefault(span.partition, []).append(span.consumer)
-    return found
+            owners.setdefault(span.partition, []).append(span.consumer)
+    return owners
 
 
 def overlaps(spans: Iterable[Span]) -> list[tuple[Span, Span]]:

@@ -99,11 +99,11 @@ class ClassicClient(Reader):
         if not self.cooperates and self.owned:
             self.own(frozenset())  # eager: all partitions are revoked before JoinGroup
         since = self.owned_since if self.cooperates else -1
-        said = plans.Said(self.topics, self.owned, since)
+        subscription = plans.Subscription(self.topics, self.owned, since)
         self.there = {topic: self.partitions(topic) for topic in self.topics}
         self.asked_for, self.reports = self.topics, self.owned
         self.reported |= self.owned
-        protocol = JoinGroupRequest.Protocol(name=self.strategy, metadata=said.encoded())
+        protocol = JoinGroupRequest.Protocol(name=self.strategy, metadata=subscription.encoded())
         request = JoinGroupRequest(
             group_id=self.script.group,
             session_timeout_ms=round(self.script.session * 1000),
@@ -169,11 +169,11 @@ class ClassicClient(Reader):
         self.ask(ApiKey.SYNC_GROUP, 5, request, self._synced, self.script.rebalance + JOIN_SLACK)
 
     def _plan(self, joined: JoinGroupResponse) -> dict[str, frozenset[plans.Place]]:
-        said = {member.member_id: plans.understood(member.metadata) for member in joined.members}
-        topics = sorted({topic for each in said.values() for topic in each.topics})
+        subscriptions = {member.member_id: plans.decoded_subscription(member.metadata) for member in joined.members}
+        topics = sorted({topic for each in subscriptions.values() for topic in each.topics})
         partitions = {topic: self.partitions(topic) for topic in topics}
         self.see(partitions)
-        return (plans.cooperative if self.cooperates else plans.round_robin)(said, partitions)
+        return (plans.cooperative if self.cooperates else plans.round_robin)(subscriptions, partitions)
 
     def see(self, partitions: Mapping[str, int]) -> None:
         """Remember the partitions of topics that are new in this generation."""

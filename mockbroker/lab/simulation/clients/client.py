@@ -158,11 +158,11 @@ class Client:
             self.find()
 
     def _found(self, answer: FindCoordinatorResponse) -> None:
-        (found,) = answer.coordinators
-        if found.error_code:
+        (coordinator,) = answer.coordinators
+        if coordinator.error_code:
             self.find_later()
             return
-        self.coordinator = self.network.connect(self, self.link, found.node_id, self.name)
+        self.coordinator = self.network.connect(self, self.link, coordinator.node_id, self.name)
         self.ready()
 
     def drop_coordinator(self) -> None:

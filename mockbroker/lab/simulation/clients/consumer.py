@@ -40,7 +40,7 @@ class ConsumerClient(Reader):
         self.epoch = JOINING
         self.held: Share = frozenset()
         self.target: Share = frozenset()
-        self.said: Share | None = None
+        self.reported: Share | None = None
         self.full = True
         self.beating = False
         self.interval = self.script.heartbeat
@@ -76,9 +76,9 @@ class ConsumerClient(Reader):
             request.rebalance_timeout_ms = round(self.script.rebalance * 1000)
             request.subscribed_topic_names = list(self.topics)
             request.topic_partitions = _lines(self.held)
-        elif self.held != self.said:
+        elif self.held != self.reported:
             request.topic_partitions = _lines(self.held)
-        self.said, self.full = self.held, False
+        self.reported, self.full = self.held, False
         self.beating = True
         self.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, request, self._beaten)
 
@@ -113,7 +113,7 @@ class ConsumerClient(Reader):
         """Drop all partitions and join again from scratch."""
         self.epoch = JOINING
         self.target = frozenset()
-        self.said = None
+        self.reported = None
         self._hold(frozenset())
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
@@ -157,7 +157,7 @@ class ConsumerClient(Reader):
 
 
 def _lines(share: Share) -> list[Request.TopicPartition]:
-    found: dict[UUID, list[int]] = {}
+    by_topic: dict[UUID, list[int]] = {}
     for topic_id, index in sorted(share):
-        found.setdefault(topic_id, []).append(index)
-    return [Request.TopicPartition(topic_id=topic_id, partitions=indexes) for topic_id, indexes in found.items()]
+        by_topic.setdefault(topic_id, []).append(index)
+    return [Request.TopicPartition(topic_id=topic_id, partitions=indexes) for topic_id, indexes in by_topic.items()]

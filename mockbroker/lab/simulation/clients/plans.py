@@ -15,7 +15,7 @@ Place = tuple[str, int]  # topic name and partition
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Subscription:
     """The subscription of a member.
 
     Attributes:
@@ -40,10 +40,10 @@ class Said:
         )
 
 
-def understood(metadata: bytes) -> Said:
-    found, _ = decode_stored(ConsumerProtocolSubscription, metadata)
-    owned = frozenset((line.topic, index) for line in found.owned_partitions for index in line.partitions)
-    return Said(tuple(found.topics), owned, found.generation_id)
+def decoded_subscription(metadata: bytes) -> Subscription:
+    subscription, _ = decode_stored(ConsumerProtocolSubscription, metadata)
+    owned = frozenset((line.topic, index) for line in subscription.owned_partitions for index in line.partitions)
+    return Subscription(tuple(subscription.topics), owned, subscription.generation_id)
 
 
 def encoded_share(share: frozenset[Place]) -> bytes:
@@ -55,24 +55,24 @@ def encoded_share(share: frozenset[Place]) -> bytes:
 def decoded_share(assignment: bytes) -> frozenset[Place]:
     if not assignment:
         return frozenset()
-    found, _ = decode_stored(ConsumerProtocolAssignment, assignment)
-    return frozenset((line.topic, index) for line in found.assigned_partitions for index in line.partitions)
+    message, _ = decode_stored(ConsumerProtocolAssignment, assignment)
+    return frozenset((line.topic, index) for line in message.assigned_partitions for index in line.partitions)
 
 
 def by_topic(share: frozenset[Place]) -> dict[str, list[int]]:
     """Return topic -> partitions, both sorted."""
-    found: dict[str, list[int]] = {}
+    partitions: dict[str, list[int]] = {}
     for topic, index in sorted(share):
-        found.setdefault(topic, []).append(index)
-    return found
+        partitions.setdefault(topic, []).append(index)
+    return partitions
 
 
-def round_robin(members: Mapping[str, Said], partitions: Mapping[str, int]) -> dict[str, frozenset[Place]]:
+def round_robin(members: Mapping[str, Subscription], partitions: Mapping[str, int]) -> dict[str, frozenset[Place]]:
     """Assign each partition to the subscribed member with the fewest partitions."""
     return _filled(members, partitions, {name: set() for name in sorted(members)})
 
 
-def cooperative(members: Mapping[str, Said], partitions: Mapping[str, int]) -> dict[str, frozenset[Place]]:
+def cooperative(members: Mapping[str, Subscription], partitions: Mapping[str, int]) -> dict[str, frozenset[Place]]:
     """Assign cooperatively: members keep partitions up to a fair share; moving ones stay unassigned until revoked."""
     owners: dict[Place, tuple[int, str]] = {}
     for name, said in sorted(members.items()):
@@ -92,7 +92,7 @@ def cooperative(members: Mapping[str, Said], partitions: Mapping[str, int]) -> d
 
 
 def _filled(
-    members: Mapping[str, Said], partitions: Mapping[str, int], kept: dict[str, set[Place]]
+    members: Mapping[str, Subscription], partitions: Mapping[str, int], kept: dict[str, set[Place]]
 ) -> dict[str, frozenset[Place]]:
     taken = {place for share in kept.values() for place in share}
     for topic, count in sorted(partitions.items()):

@@ -64,11 +64,11 @@ class Reader(Client):
 
     def _positions_known(self, answer: OffsetFetchResponse) -> None:
         self.wants = False
-        (found,) = answer.groups
-        if found.error_code:
-            self.offsets_refused(found.error_code)
+        (group,) = answer.groups
+        if group.error_code:
+            self.offsets_refused(group.error_code)
             return
-        for topic in found.topics:
+        for topic in group.topics:
             for partition in topic.partitions:
                 place = topic.name, partition.partition_index
                 if place in self.owned and not partition.error_code:
@@ -103,7 +103,7 @@ class Reader(Client):
             member_id=member_id,
             generation_id_or_member_epoch=generation,
             group_instance_id=self.script.instance if member_id else None,
-            topics=[kind(name=topic, partitions=found) for topic, found in lines.items()],
+            topics=[kind(name=topic, partitions=partitions) for topic, partitions in lines.items()],
         )
         self.ask(ApiKey.OFFSET_COMMIT, self.commit_version, request, self._committed)
 

@@ -108,9 +108,9 @@ class Transactional(Client):
         self._send(self.coordinator, ApiKey.FIND_COORDINATOR, 4, request, self._keeper_found)
 
     def _keeper_found(self, answer: FindCoordinatorResponse) -> None:
-        (found,) = answer.coordinators
-        if not found.error_code and self.keeper is None:
-            self.keeper = self.network.connect(self, self.link, found.node_id, self.name)
+        (coordinator,) = answer.coordinators
+        if not coordinator.error_code and self.keeper is None:
+            self.keeper = self.network.connect(self, self.link, coordinator.node_id, self.name)
 
     def _added(self, answer: AddOffsetsToTxnResponse) -> None:
         if answer.error_code or self.producer is None or self.keeper is None:

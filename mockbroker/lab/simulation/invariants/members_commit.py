@@ -23,24 +23,24 @@ class MembersCommit(Watcher):
     name = "I6"
 
     def __init__(self) -> None:
-        self._may: dict[Ticket, list[str]] = {}  # for each slice: why it must be refused, "" if it must not
+        self._refusals: dict[Ticket, list[str]] = {}  # for each slice: why it must be refused, "" if it must not
         self._holders: dict[tuple[str, str], str] = {}  # group and instance id -> member id
         self._fenced: dict[tuple[str, str], None] = {}
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
         if call.ticket.api_key == ApiKey.OFFSET_COMMIT:
-            self._may[call.ticket] = []
+            self._refusals[call.ticket] = []
             self.resumed(broker, call, now)
 
     def resumed(self, broker: Broker, call: Call[Any], now: float) -> None:
-        if call.ticket in self._may:
+        if call.ticket in self._refusals:
             why = self._why_not(broker, call.request)
             node, group_id = call.client.node, call.request.group_id
             if broker.coordinator(group_id) != node:
                 why = f"broker {node} is not the coordinator"
             elif is_away(broker, group_id):
                 why = f"broker {node} has not read the group yet"
-            self._may[call.ticket].append(why)
+            self._refusals[call.ticket].append(why)
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         request = call.request
@@ -61,18 +61,18 @@ class MembersCommit(Watcher):
 
     def gone(self, broker: Broker, now: float) -> None:
         self._fenced.clear()
-        self._may.clear()
+        self._refusals.clear()
 
     def _committed(self, broker: Broker, call: Call[Any], response: Any) -> None:
         """Check that each slice of a commit was accepted or refused by the group's state before it."""
         errors = [partition.error_code for topic in response.topics for partition in topic.partitions]
-        who = f"a commit to {call.request.group_id} by {call.request.member_id!r}"
-        for number, why in enumerate(self._may.pop(call.ticket, [])):
+        commit = f"a commit to {call.request.group_id} by {call.request.member_id!r}"
+        for number, why in enumerate(self._refusals.pop(call.ticket, [])):
             part = errors[number * broker.slice_size :][: broker.slice_size]
             if why and ErrorCode.NONE in part:
-                raise self.broken(f"{who} was accepted, although {why}")
+                raise self.broken(f"{commit} was accepted, although {why}")
             if not why and {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID} & {*part}:
-                raise self.broken(f"{who}, a current member, was refused")
+                raise self.broken(f"{commit}, a current member, was refused")
 
     def _joined(self, call: Call[Any], response: Any) -> None:
         request = call.request

@@ -61,20 +61,20 @@ class OneOwner(Watcher):
             if lives and not response.error_code:
                 self._synced(call, response)
         elif call.ticket.api_key == ApiKey.CONSUMER_GROUP_HEARTBEAT and not response.error_code:
-            self._beaten(broker, call, response)
+            self._heartbeat_acknowledged(broker, call, response)
 
     # --- classic ---
 
     def _synced(self, call: Call[Any], response: Any) -> None:
         request = call.request
         key = request.group_id, request.generation_id
-        who = request.group_instance_id or request.member_id
+        member = request.group_instance_id or request.member_id
         given = self._given.setdefault(key, {})
         if response.protocol_type != "consumer":
             return
         for place in sorted(decoded_share(response.assignment)):
-            if given.setdefault(place, who) != who:
-                raise self.broken(f"{place} of {key} was assigned to {given[place]} and to {who}")
+            if given.setdefault(place, member) != member:
+                raise self.broken(f"{place} of {key} was assigned to {given[place]} and to {member}")
 
     def noted(self, broker: Broker, event: Event) -> None:
         self._origins.noted(event)
@@ -84,8 +84,8 @@ class OneOwner(Watcher):
             case EventKind.UNLOAD:
                 self._unloaded[event.group] = remove_group(self._given, event.group)
             case EventKind.LOAD:  # unsettled generations are lost, and their numbers are used again
-                found = self._unloaded.pop(event.group, {})
-                self._given |= {key: given for key, given in found.items() if key[1] <= event.generation}
+                unloaded = self._unloaded.pop(event.group, {})
+                self._given |= {key: given for key, given in unloaded.items() if key[1] <= event.generation}
             case _:
                 pass
         if event.event == EventKind.DELETE:
@@ -101,7 +101,7 @@ class OneOwner(Watcher):
 
     # --- consumer ---
 
-    def _beaten(self, broker: Broker, call: Call[Any], response: Any) -> None:
+    def _heartbeat_acknowledged(self, broker: Broker, call: Call[Any], response: Any) -> None:
         request = call.request
         group = broker.groups.typed(request.group_id, ConsumerGroup)
         if group is None:
@@ -109,17 +109,17 @@ class OneOwner(Watcher):
         reads = self._reads.setdefault(request.group_id, {})
         for gone in [name for name in reads if name not in group.members]:
             del reads[gone]  # removed; the replacement of a static member starts without partitions
-        who = response.member_id
+        member = response.member_id
         if request.member_epoch < 0:  # it has stopped, even if its static membership is kept
-            reads.pop(who, None)
+            reads.pop(member, None)
             return
-        if who not in group.members:
+        if member not in group.members:
             return  # removed while its response waited for the disk
         if response.assignment is not None and self._is_newest(call):
             lines = response.assignment.topic_partitions
             assigned = frozenset((line.topic_id, index) for line in lines for index in line.partitions)
-            taken = reads.get(who, frozenset()) | assigned
+            taken = reads.get(member, frozenset()) | assigned
             for other in reads:
-                if other != who and (both := taken & reads[other]):
-                    raise self.broken(f"{min(both)} of {request.group_id} is assigned to {who}, but {other} owns it")
-            reads[who] = taken
+                if other != member and (both := taken & reads[other]):
+                    raise self.broken(f"{min(both)} of {request.group_id} is assigned to {member}, but {other} owns it")
+            reads[member] = taken

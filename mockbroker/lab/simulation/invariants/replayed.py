@@ -33,13 +33,13 @@ class Replayed(Watcher):
         self.healed(broker, now)
 
     def healed(self, broker: Broker, now: float) -> None:
-        found: dict[str, CoordinatedGroup] = {}
+        from_log: dict[str, CoordinatedGroup] = {}
         for partition in broker.cluster.topics[OFFSETS_TOPIC].partitions:
             replay = replayed(partition.log.batches())
-            found |= rebuilt(replay, broker.groups.types, broker.groups.context, Wall(0.0), now)
-        for group_id in dict.fromkeys([*broker.groups, *found]):
+            from_log |= rebuilt(replay, broker.groups.types, broker.groups.context, Wall(0.0), now)
+        for group_id in dict.fromkeys([*broker.groups, *from_log]):
             if not is_away(broker, group_id):
-                self._compare(group_id, broker.groups.get(group_id), found.get(group_id))
+                self._compare(group_id, broker.groups.get(group_id), from_log.get(group_id))
 
     def _compare(self, group_id: str, there: CoordinatedGroup | None, written: CoordinatedGroup | None) -> None:
         if there is None:

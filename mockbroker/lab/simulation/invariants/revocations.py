@@ -13,7 +13,7 @@ from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember, Memb
 from mockbroker.lab.simulation.watching import Watcher
 
 SLACK = 0.05  # seconds: journal times are whole milliseconds, and a tick of its own may follow
-LATE = "partitions were not given up"
+REASON = "partitions were not given up"
 
 Step = tuple[int, Share, Share]  # epoch, assigned partitions, partitions to revoke
 
@@ -45,7 +45,7 @@ class Revocations(Watcher):
             for key in [key for key in self._due if key[0] == group.group_id and key[1] not in group.members]:
                 del self._due[key]
             for member in group.members.values():
-                self._learn(group.group_id, member, now)
+                self._update_due(group.group_id, member, now)
 
     def noted(self, broker: Broker, event: Event) -> None:
         group, now = broker.groups.typed(event.group, ConsumerGroup), event.time_ms / 1000
@@ -55,10 +55,10 @@ class Revocations(Watcher):
                     del self._due[key]
             case EventKind.LOAD if group is not None:
                 for member in group.members.values():
-                    self._learn(event.group, member, now, loaded=True)
+                    self._update_due(event.group, member, now, loaded=True)
             case EventKind.LEAVE | EventKind.EXPIRE:
                 due = self._due.pop((event.group, event.member_id), None)
-                if event.reason.startswith(LATE):
+                if event.reason.startswith(REASON):
                     self._fenced(event, due, now)
 
     def gone(self, broker: Broker, now: float) -> None:
@@ -84,13 +84,13 @@ class Revocations(Watcher):
             early = f"{now - due.since:.3f} s, with a rebalance timeout of {due.timeout:g} s"
             raise self.broken(f"{event.member_id} of {event.group} was fenced after {early}")
 
-    def _learn(self, group_id: str, member: ConsumerMember, now: float, *, loaded: bool = False) -> None:
-        who = group_id, member.member_id
+    def _update_due(self, group_id: str, member: ConsumerMember, now: float, *, loaded: bool = False) -> None:
+        key = group_id, member.member_id
         step = member.epoch, member.assigned, member.revoking
         revokes = member.state is MemberState.UNREVOKED_PARTITIONS
-        if revokes and who in self._due and self._due[who].step == step:
+        if revokes and key in self._due and self._due[key].step == step:
             return
         if revokes and (loaded or member.epoch >= 0):
-            self._due[who] = Due(step, now, member.rebalance_timeout)
+            self._due[key] = Due(step, now, member.rebalance_timeout)
         else:
-            self._due.pop(who, None)
+            self._due.pop(key, None)

@@ -46,7 +46,7 @@ class SameView(Watcher):
     def _name(self, group: str, member_id: str) -> str:
         return self._names.get((group, member_id), member_id)
 
-    def _learn(self, group: ClassicGroup) -> None:
+    def _record_instances(self, group: ClassicGroup) -> None:
         for instance, member_id in group.static.items():
             self._names[group.group_id, member_id] = instance
 
@@ -57,8 +57,8 @@ class SameView(Watcher):
             case EventKind.UNLOAD:
                 self._unloaded[event.group] = remove_group(self._views, event.group)
             case EventKind.LOAD:  # unsettled generations are lost, and their numbers are used again
-                found = self._unloaded.pop(event.group, {})
-                self._views |= {key: view for key, view in found.items() if key[1] <= event.generation}
+                unloaded = self._unloaded.pop(event.group, {})
+                self._views |= {key: view for key, view in unloaded.items() if key[1] <= event.generation}
             case _:
                 pass
 
@@ -73,9 +73,9 @@ class SameView(Watcher):
             view = self._views.get((request.group_id, request.generation_id))
             if group is None or view is None or view.shares is not None:
                 return
-            who = self._name(request.group_id, request.member_id)
+            member_name = self._name(request.group_id, request.member_id)
             awaited = group.generation == request.generation_id and group.state is State.COMPLETING
-            if awaited and who == view.leader:
+            if awaited and member_name == view.leader:
                 view.shares = {
                     self._name(request.group_id, each.member_id): each.assignment for each in request.assignments
                 }
@@ -86,7 +86,7 @@ class SameView(Watcher):
         group = broker.groups.typed(getattr(call.request, "group_id", ""), ClassicGroup)
         if group is None:
             return
-        self._learn(group)
+        self._record_instances(group)
         match call.ticket.api_key:
             case ApiKey.JOIN_GROUP:
                 self._joined(call.request, response)
@@ -97,25 +97,27 @@ class SameView(Watcher):
         group = request.group_id
         if request.group_instance_id is not None:
             self._names[group, response.member_id] = request.group_instance_id
-        who = self._name(group, response.member_id)
+        member_name = self._name(group, response.member_id)
         leader = self._name(group, response.leader)
         key = group, response.generation_id
         view = self._views.get(key)
         if view is None:
             view = self._views[key] = View(response.protocol_name, leader)
         if (view.protocol, view.leader) != (response.protocol_name, leader):
-            views = f"{view.leader} {view.protocol} in one response and {leader} {response.protocol_name} for {who}"
+            views = (
+                f"{view.leader} {view.protocol} in one response and {leader} {response.protocol_name} for {member_name}"
+            )
             raise self.broken(f"leader and protocol of {key} differ: {views}")
-        view.metadata[who] = request.protocols[0].metadata
+        view.metadata[member_name] = request.protocols[0].metadata
         if response.members:
-            if who != leader:
-                raise self.broken(f"{who} of {key} got the list of members, but {leader} is the leader")
+            if member_name != leader:
+                raise self.broken(f"{member_name} of {key} got the list of members, but {leader} is the leader")
             view.listed = frozenset(self._name(group, member.member_id) for member in response.members)
             for member in response.members:
                 if view.metadata.get(self._name(group, member.member_id), member.metadata) != member.metadata:
                     raise self.broken(f"the leader of {key} got metadata that {member.member_id} did not send")
-        elif who == leader and not response.skip_assignment and response.leader == response.member_id:
-            raise self.broken(f"{who}, the leader of {key}, got no list of members")
+        elif member_name == leader and not response.skip_assignment and response.leader == response.member_id:
+            raise self.broken(f"{member_name}, the leader of {key}, got no list of members")
         if view.listed is not None and (missing := [name for name in view.metadata if name not in view.listed]):
             raise self.broken(f"the list of members for the leader of {key} lacks {missing[0]}")
 
@@ -123,8 +125,8 @@ class SameView(Watcher):
         view = self._views.get((request.group_id, request.generation_id))
         if view is None or view.shares is None:
             return
-        who = self._name(request.group_id, request.member_id)
-        if response.assignment != view.shares.get(who, b""):
+        member_name = self._name(request.group_id, request.member_id)
+        if response.assignment != view.shares.get(member_name, b""):
             raise self.broken(
-                f"{who} of {request.group_id} {request.generation_id} got another assignment than its leader sent"
+                f"{member_name} of {request.group_id} {request.generation_id} got another assignment than its leader's"
             )

@@ -26,20 +26,20 @@ class Sessions(Watcher):
     name = "I10"
 
     def __init__(self) -> None:
-        self._surely: dict[tuple[str, str], float] = {}
-        self._perhaps: dict[tuple[str, str], float] = {}
+        self._renewed: dict[tuple[str, str], float] = {}
+        self._renewed_at_latest: dict[tuple[str, str], float] = {}
         self._sessions: dict[tuple[str, str], float] = {}
-        self._given: dict[tuple[str, str], float] = {}  # group and assigned member id -> its expiry if it is not used
+        self._unused: dict[tuple[str, str], float] = {}  # group and assigned member id -> its expiry if it is not used
 
-    def _sign(self, group: str, member_id: str, now: float, *, sure: bool) -> None:
-        self._perhaps[group, member_id] = now
-        if sure:
-            self._surely[group, member_id] = now
+    def _record_renewal(self, group: str, member_id: str, now: float, *, certain: bool) -> None:
+        self._renewed_at_latest[group, member_id] = now
+        if certain:
+            self._renewed[group, member_id] = now
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
         request = call.request
         if member_id := getattr(request, "member_id", ""):
-            self._perhaps[request.group_id, member_id] = now
+            self._renewed_at_latest[request.group_id, member_id] = now
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         request = call.request
@@ -47,21 +47,23 @@ class Sessions(Watcher):
             case ApiKey.JOIN_GROUP:
                 session = request.session_timeout_ms / 1000
                 if response.error_code == E.MEMBER_ID_REQUIRED:
-                    self._given[request.group_id, response.member_id] = now + session
+                    self._unused[request.group_id, response.member_id] = now + session
                 elif not response.error_code:
                     self._sessions[request.group_id, response.member_id] = session
                     # a follower that rejoins in Stable gets the current generation, without a renewed session
-                    self._sign(request.group_id, response.member_id, now, sure=False)
+                    self._record_renewal(request.group_id, response.member_id, now, certain=False)
             case ApiKey.HEARTBEAT:
                 if response.error_code in ALIVE:
-                    self._sign(request.group_id, request.member_id, now, sure=True)
+                    self._record_renewal(request.group_id, request.member_id, now, certain=True)
             case ApiKey.SYNC_GROUP:
-                self._sign(request.group_id, request.member_id, now, sure=False)  # also if a rebalance interrupted it
+                self._record_renewal(
+                    request.group_id, request.member_id, now, certain=False
+                )  # also if a rebalance interrupted it
             case ApiKey.CONSUMER_GROUP_HEARTBEAT:
                 if not response.error_code:
-                    who = request.group_id, response.member_id
-                    self._sessions[who] = broker.settings.group_consumer_session_timeout_ms / 1000
-                    self._sign(*who, now, sure=request.member_epoch >= 0)
+                    key = request.group_id, response.member_id
+                    self._sessions[key] = broker.settings.group_consumer_session_timeout_ms / 1000
+                    self._record_renewal(*key, now, certain=request.member_epoch >= 0)
             case _:
                 pass
 
@@ -69,37 +71,37 @@ class Sessions(Watcher):
         request = call.request
         if request.member_id:
             classic = broker.groups.typed(request.group_id, ClassicGroup) is not None
-            self._sign(request.group_id, request.member_id, now, sure=classic)
+            self._record_renewal(request.group_id, request.member_id, now, certain=classic)
 
     def noted(self, broker: Broker, event: Event) -> None:
-        who = event.group, event.member_id
+        key = event.group, event.member_id
         now = event.time_ms / 1000
         if event.event == EventKind.EXPIRE and event.reason.startswith("no heartbeat"):
-            session = self._sessions.get(who)
-            since = self._surely.get(who)
+            session = self._sessions.get(key)
+            since = self._renewed.get(key)
             if session is not None and since is not None and now - since < session - SLACK:
                 raise self.broken(
-                    f"{who} expired {now - since:.3f} s after its last heartbeat, with a session timeout of {session} s"
+                    f"{key} expired {now - since:.3f} s after its last heartbeat, with a session timeout of {session} s"
                 )
         elif event.event == EventKind.EXPIRE and event.reason == "member id was never used":
-            at = self._given.get(who)
+            at = self._unused.get(key)
             if at is not None and now < at - SLACK:
-                raise self.broken(f"the unused member id {who} expired {at - now:.3f} s too early")
+                raise self.broken(f"the unused member id {key} expired {at - now:.3f} s too early")
         if event.event == EventKind.LOAD:  # sessions start again with a new coordinator
             for member_id in event.members:
-                self._perhaps[event.group, member_id] = now
+                self._renewed_at_latest[event.group, member_id] = now
             return
         if event.event == EventKind.GENERATION:  # sessions of all members begin again, also of static ones that left
             for member_id in event.members:
-                self._perhaps[event.group, member_id] = now
+                self._renewed_at_latest[event.group, member_id] = now
         if event.event in (EventKind.LEAVE, EventKind.EXPIRE):
-            for kept in (self._surely, self._perhaps, self._given):
-                kept.pop(who, None)
+            for kept in (self._renewed, self._renewed_at_latest, self._unused):
+                kept.pop(key, None)
         elif event.event == EventKind.REJOIN:
-            self._given.pop(who, None)
+            self._unused.pop(key, None)
         elif event.event == EventKind.JOIN:
-            self._given.pop(who, None)
-            self._surely.pop(who, None)
+            self._unused.pop(key, None)
+            self._renewed.pop(key, None)
 
     def ticked(self, broker: Broker, now: float) -> None:
         self.inspect(broker, now)
@@ -111,16 +113,16 @@ class Sessions(Watcher):
             classic = broker.groups.typed(group_id, ClassicGroup)
             for member_id in group.members:
                 if classic is not None and (classic.members[member_id].join or classic.members[member_id].sync):
-                    self._perhaps[group_id, member_id] = now
+                    self._renewed_at_latest[group_id, member_id] = now
                     continue
-                since = self._perhaps.get((group_id, member_id))
+                since = self._renewed_at_latest.get((group_id, member_id))
                 session = self._sessions.get((group_id, member_id))
                 if since is not None and session is not None and now - since > session + SLACK:
                     silence = f"{now - since:.3f} s without a heartbeat"
                     raise self.broken(f"{member_id} of {group_id} is not evicted after {silence}")
             if classic is not None:
                 for member_id in classic.pending:
-                    at = self._given.get((group_id, member_id))
+                    at = self._unused.get((group_id, member_id))
                     if at is not None and now > at + SLACK:
                         raise self.broken(f"the unused member id {member_id} of {group_id} has not expired")
                     if at is None:

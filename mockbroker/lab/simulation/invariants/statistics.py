@@ -83,9 +83,9 @@ class Statistics(Watcher):
         self._members.clear()
 
     def inspect(self, broker: Broker, now: float) -> None:
-        found = snapshots(broker)
-        self._same("the groups", list(found), list(broker.groups))
-        for group_id, reported in found.items():
+        groups = snapshots(broker)
+        self._same("the groups", list(groups), list(broker.groups))
+        for group_id, reported in groups.items():
             group = broker.groups[group_id]
             self._same(f"the state of {group_id}", reported.state, group.state_name)
             self._same(f"members of {group_id}", [m.member_id for m in reported.members], list(group.members))

@@ -143,10 +143,10 @@ def test_random_stories_have_all_kinds_of_steps():
         up: set[str] = set()
         for step in story.steps:  # nobody comes twice, nobody goes who is not there
             if step.kind == JOIN:
-                assert step.who not in up
-                up.add(step.who)
+                assert step.name not in up
+                up.add(step.name)
             elif step.kind in (LEAVE, CRASH):
-                up.remove(step.who)
+                up.remove(step.name)
 
 
 @pytest.mark.parametrize(

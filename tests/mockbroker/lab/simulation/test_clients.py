@@ -80,7 +80,7 @@ class Scene:
         self.answer(FIND_COORDINATOR, FindCoordinatorResponse(coordinators=[coordinator]))
 
     def join(self, generation: int, *, leads: bool = True, skip: bool = False) -> None:
-        said = plans.Said(("t",)).encoded()
+        said = plans.Subscription(("t",)).encoded()
         member = JoinGroupResponse.Member(member_id="m-1", metadata=said)
         self.answer(
             JOIN_GROUP,
@@ -211,7 +211,7 @@ def test_cooperative_join_group_names_the_last_generation():
     scene.sync([])
     scene.run_until(JOIN_GROUP)
     (request,) = scene.asked_for(JOIN_GROUP)
-    assert plans.understood(request.protocols[0].metadata) == plans.Said(("t",), generation=2)
+    assert plans.decoded_subscription(request.protocols[0].metadata) == plans.Subscription(("t",), generation=2)
 
 
 def test_follower_joins_once_when_topics_grow():

@@ -361,15 +361,15 @@ def test_generation_and_id_change_only_with_a_join_response() -> None:
     assert len(changed) == 3
 
 
-@pytest.mark.parametrize("tells_id", [True, False])
-def test_joining_without_the_id_costs_a_whole_session(tells_id: bool) -> None:
-    cluster = settled(2, options=Options(tells_id=tells_id))
+@pytest.mark.parametrize("rejoins_with_id", [True, False])
+def test_joining_without_the_id_costs_a_whole_session(rejoins_with_id: bool) -> None:
+    cluster = settled(2, options=Options(rejoins_with_id=rejoins_with_id))
     cluster.set_topic(TOPIC, 6)
     cluster.run(WARM + 15)
     assert_shared(cluster, 6, {"c1", "c2"})
     stopped = min(m.time for m in moments(cluster, "became", "Stopped consumption"))
     written = next(time for time, _, _ in cluster.rebalances if time > WARM)
-    if tells_id:
+    if rejoins_with_id:
         assert written - stopped < 0.01
     else:
         assert written - stopped == pytest.approx(6.0, abs=0.01)

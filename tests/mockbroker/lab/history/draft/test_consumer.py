@@ -134,7 +134,7 @@ def test_join_follows_the_last_commit_even_if_it_failed(error: Error) -> None:
 
 
 def test_it_may_choose_to_join_without_its_id() -> None:
-    consumer = beating(Options(tells_id=False))
+    consumer = beating(Options(rejoins_with_id=False))
     consumer.received(LINK, HeartbeatResponse(error=Error.ILLEGAL_GENERATION), 2.1)
     (joins,) = sent(consumer.received(LINK, OffsetCommitResponse(), 2.2))
     assert isinstance(joins, JoinGroupRequest)

@@ -24,8 +24,14 @@ from tools.draft_groups import (
 
 from mockbroker.lab.history.draft import DraftCluster, DraftSettings, Error, Moment, Options, overlaps
 from mockbroker.lab.history.draft.broker import subset_of
-from mockbroker.lab.history.draft.failover import STEPS, answered_one, heard_one, told_one, wrote
-from mockbroker.lab.history.draft.failover import noticed as has_noticed
+from mockbroker.lab.history.draft.failover import (
+    STEPS,
+    received_join,
+    sent_generation,
+    sent_illegal_generation,
+    wrote_generation,
+)
+from mockbroker.lab.history.draft.failover import noticed_change as has_noticed
 from mockbroker.lab.history.draft.rules import Cause
 
 APART = {"c2": 0.05, "c3": 0.1}  # heartbeats of three members at three moments
@@ -154,7 +160,7 @@ def test_consumer_without_a_coordinator_connection() -> None:
 
 def test_loading_coordinator_refuses_heartbeats_and_joins() -> None:
     cluster = settled(settings=DraftSettings(load=2.0))
-    cluster.strike(heard_one)
+    cluster.strike(received_join)
     cluster.add(GROUP, [TOPIC])
     cluster.run(WARM + 20)
     failed = only_struck(cluster)
@@ -297,7 +303,7 @@ def dead_and_back(strike: Callable[[Moment], bool]) -> tuple[DraftCluster, int]:
 
 
 def test_expired_member_back_before_any_join_no_rebalance() -> None:
-    cluster, before = dead_and_back(told_one)
+    cluster, before = dead_and_back(sent_illegal_generation)
     failed = only_struck(cluster)
     (told,) = moments(cluster, "answered", "Heartbeat answer", error=ILLEGAL)
     assert became(cluster, told.consumer or "") == ["Stopped consumption", "Part of a group"]
@@ -308,7 +314,7 @@ def test_expired_member_back_before_any_join_no_rebalance() -> None:
 
 
 def test_expired_member_back_after_a_join_all_rebalance() -> None:
-    cluster, before = dead_and_back(heard_one)
+    cluster, before = dead_and_back(received_join)
     failed = only_struck(cluster)
     heard = [(m.consumer, m.what) for m in at_successor(cluster, failed) if m.kind == "received"]
     joined = {consumer for consumer, what in heard if what == "JoinGroup"}
@@ -323,7 +329,7 @@ def test_expired_member_stays_away_rebalance_begins_again() -> None:
     cluster = settled(3, 6, delays=APART)
     before = generation(cluster)
     cluster.crash("c3", silent=True)
-    cluster.strike(told_one)
+    cluster.strike(sent_illegal_generation)
     cluster.run(WARM + 30)
     only_struck(cluster)
     assert len(noticed(cluster, Cause.SILENCE)) == 2
@@ -336,7 +342,7 @@ def test_generation_written_but_unsent_is_never_used_twice(asks_first: bool) -> 
     cluster = settled(3, 6, options=Options(asks_first=asks_first), delays=APART)
     before = generation(cluster)
     cluster.set_topic(TOPIC, 9)
-    cluster.strike(wrote)
+    cluster.strike(wrote_generation)
     cluster.run(WARM + 4)
     failed = only_struck(cluster)
     assert next(number for time, _, number in cluster.rebalances if time > WARM) == before + 1
@@ -359,7 +365,7 @@ def test_answered_member_keeps_its_generation_until_others_join() -> None:
     cluster = settled(3, 6, delays=APART)
     before = generation(cluster)
     cluster.set_topic(TOPIC, 9)
-    cluster.strike(answered_one)
+    cluster.strike(sent_generation)
     cluster.run(WARM + 15)
     failed = only_struck(cluster)
     (answered, *_) = moments(cluster, "answered", "JoinGroup answer", error=Error.NONE)

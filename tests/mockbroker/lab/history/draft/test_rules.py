@@ -9,7 +9,7 @@ from tools.draft_groups import GROUP, TOPIC, WARM, last_heartbeat, settled
 from mockbroker.lab.history.draft import Consuming, Coordinating, DraftCluster, DraftSettings, Options, Store
 from mockbroker.lab.history.draft.consumer import Consumer
 from mockbroker.lab.history.draft.coordinator import Coordinator
-from mockbroker.lab.history.draft.failover import STEPS, answered_one
+from mockbroker.lab.history.draft.failover import STEPS, sent_generation
 from mockbroker.lab.history.draft.rules import CONSUMER, COORDINATOR, Cause, ConsumerEvent, IllegalTransition, move
 from mockbroker.lab.history.draft.store import GroupRecord
 
@@ -195,7 +195,7 @@ def forgotten() -> DraftCluster:
 def dies_while_answers_go_out() -> DraftCluster:
     cluster = settled(2, settings=DraftSettings(answer_gap=0.5))
     cluster.set_topic(TOPIC, 5)
-    cluster.strike(answered_one)
+    cluster.strike(sent_generation)
     cluster.run(WARM + 20)
     return cluster
 
