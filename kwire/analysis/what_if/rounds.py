@@ -258,7 +258,7 @@ class _Life:
         return gone
 
     def _measured(self) -> Measured:
-        """Return how long partitions had no owner: since a response asked a member to revoke them, or since the member left."""
+        """Return how long partitions had no owner: since a member was asked to revoke them, or left."""
         line: list[tuple[int, int, str, Any]] = [(ts, 0, member, None) for member, ts in self.gone.items()]
         line += (
             (event["ts"], 1, event["member_id"], event)
