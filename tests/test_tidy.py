@@ -184,12 +184,15 @@ TESTED_ELSEWHERE = {
     "mockbroker/client/backoff": "tests/mockbroker/client/test_network.py",
     "mockbroker/client/call": "tests/mockbroker/client/test_link.py",
     "mockbroker/client/classic/*": "tests/mockbroker/client/classic/test_member.py, all requests of a member together",
-    "mockbroker/client/committed": "tests/mockbroker/client/test_resolving.py",
-    "mockbroker/client/engine": "tests/mockbroker/client/test_engine_in_trouble.py, and all that use the fake cluster",
-    "mockbroker/client/log_offsets": "tests/mockbroker/client/test_resolving.py",
-    "mockbroker/client/validating": "tests/mockbroker/client/test_fetching.py",
+    "mockbroker/client/committed_offsets": "tests/mockbroker/client/test_position_resolver.py",
+    "mockbroker/client/engine": "tests/mockbroker/client/test_engine_under_faults.py, and all that use the fake cluster",
+    "mockbroker/client/log_offsets": "tests/mockbroker/client/test_position_resolver.py",
+    "mockbroker/client/epoch_validation": "tests/mockbroker/client/test_fetching.py",
     **dict.fromkeys(
-        (f"mockbroker/client/{name}" for name in ("by_leader", "membership", "parts", "positions", "question")),
+        (
+            f"mockbroker/client/{name}"
+            for name in ("components", "leader_inquiry", "least_loaded", "membership", "positions")
+        ),
         "tests of the engine's parts, which share them",
     ),
     "mockbroker/groups/coordinated": "tests/mockbroker/groups/test_changes.py",
@@ -254,13 +257,13 @@ TESTS_OF_MANY: Mapping[str, list[str]] = {  # scenarios and properties that no m
         "broker/test_recorded_failover",  # beside a real broker
         "cli/test_main",
         "cli/test_serve_data_dir",  # processes that are killed
-        "client/test_engine_in_trouble",  # members and errors at random
-        "client/test_no_record_twice",
-        "client/test_own_assignors",
+        "client/test_engine_under_faults",  # members and errors at random
+        "client/test_no_duplicate_records",
+        "client/test_custom_assignors",
         "client/test_reading",
         "client/test_slow_handlers",
-        "client/test_until_revoked",
-        "client/test_who_left",
+        "client/test_commit_before_revocation",
+        "client/test_commit_after_leaving",
         "groups/test_documents",
         "groups/*/test_stateful",  # the machine of a type under any requests
         "groups/classic/test_size",

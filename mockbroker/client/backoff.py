@@ -1,4 +1,4 @@
-"""The time, as the engine was told it, and how long to wait before trying again."""
+"""The engine's clock, and the delay before a retry."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from collections.abc import Callable
 JITTER = 0.2
 
 
-class Moment:
-    """``now``: seconds on the caller's clock, set before anything else happens."""
+class Clock:
+    """The current time of an engine.
+
+    now: seconds on the driver's clock; the driver sets it before it calls the engine.
+    """
 
     __slots__ = ("now",)
 
@@ -17,15 +20,16 @@ class Moment:
 
 
 class Backoff:
-    """Twice as long after each failure, up to ``longest``, give or take a fifth. Seconds.
+    """Exponential backoff: the delay doubles with each failure, with a jitter of 20 %.
 
-    ``chance``: gives numbers from 0 to 1. Source: ExponentialBackoff of kafka-clients.
+    Args: ``initial``, ``maximum``: seconds; ``jitter``: returns numbers from 0 to 1.
+    Source: ExponentialBackoff of kafka-clients.
     """
 
-    def __init__(self, first: float, longest: float, chance: Callable[[], float]) -> None:
-        self._first, self._longest, self._chance = first, longest, chance
+    def __init__(self, initial: float, maximum: float, jitter: Callable[[], float]) -> None:
+        self._initial, self._maximum, self._jitter = initial, maximum, jitter
 
     def after(self, failures: int) -> float:
-        """How long to wait after so many failures in a row before the one that just happened."""
-        term = min(self._first * float(1 << min(failures, 32)), self._longest)
-        return term * (1 + JITTER * (2 * self._chance() - 1))
+        """Return the delay in seconds after a failure that ``failures`` others directly preceded."""
+        term = min(self._initial * float(1 << min(failures, 32)), self._maximum)
+        return term * (1 + JITTER * (2 * self._jitter() - 1))

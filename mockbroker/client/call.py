@@ -1,4 +1,4 @@
-"""A request of the consumer to a node, and what became of it."""
+"""A request of the consumer to a node, with its response or failure."""
 
 from __future__ import annotations
 
@@ -9,64 +9,81 @@ from typing import Any
 from kwire.messages import APIS
 from mockbroker.client.errors import UnsupportedVersion
 
-Span = tuple[int, int | None]  # versions from, and up to, which is the newest if None
+VersionRange = tuple[int, int | None]  # lowest and highest version; None: the newest
 
 
 def newest(key: int) -> int:
-    """The newest version of an API that is known here."""
+    """Return the newest version of an API that this consumer supports."""
     last = APIS[key].versions.last
     assert last is not None
     return last
 
 
 class Failure(Enum):
-    """Why a request has no answer."""
+    """Why a request has no response."""
 
-    DISCONNECTED = "the connection is gone"
-    TIMED_OUT = "no answer in time"
-    UNSUPPORTED = "no version in common"  # or it cannot carry what is to be said
+    DISCONNECTED = "the connection was closed"
+    TIMED_OUT = "the request timed out"
+    UNSUPPORTED = "no version in common"  # or the common versions lack a field that the request needs
 
 
 class OutgoingCall:
-    """``build``: makes the request once its version is known, which is the newest of ``versions`` that both ends have.
+    """One request.
 
-    ``then``: called when it is done, whichever way. ``answer`` is the response's body, None while there is none.
+    Args: ``key``: of the API; ``build``: makes the request of a version, the newest of ``versions`` that client and
+    broker support; ``deadline``: when the request times out; ``on_done``: called with the response or the failure.
+
+    version: -1 until the request is sent.
+    sent_at: seconds on the engine's clock.
+    response: the body of the response; None until it is received.
+    failure, reason: why there is no response, and the same for people.
     """
 
-    __slots__ = ("answer", "build", "deadline", "failure", "key", "reason", "sent_at", "then", "version", "versions")
+    __slots__ = (
+        "build",
+        "deadline",
+        "failure",
+        "key",
+        "on_done",
+        "reason",
+        "response",
+        "sent_at",
+        "version",
+        "versions",
+    )
 
     def __init__(
         self,
         key: int,
         build: Callable[[int], object],
         deadline: float,
-        then: Callable[[OutgoingCall], None] | None = None,
-        versions: Span = (0, None),
+        on_done: Callable[[OutgoingCall], None] | None = None,
+        versions: VersionRange = (0, None),
     ) -> None:
-        self.key, self.build, self.deadline, self.then = key, build, deadline, then
+        self.key, self.build, self.deadline, self.on_done = key, build, deadline, on_done
         lowest, highest = versions
         self.versions = max(lowest, APIS[key].versions.first), newest(key) if highest is None else highest
         self.version = -1
         self.sent_at = 0.0
-        self.answer: Any = None
+        self.response: Any = None
         self.failure: Failure | None = None
         self.reason = ""
 
     @property
     def unsupported(self) -> UnsupportedVersion | None:
-        """The error, if there is no version that both ends have and that can carry the request."""
+        """The error if client and broker have no common version that can carry the request, else None."""
         return UnsupportedVersion(self.reason) if self.failure is Failure.UNSUPPORTED else None
 
     @property
     def done(self) -> bool:
-        return self.answer is not None or self.failure is not None
+        return self.response is not None or self.failure is not None
 
-    def answered(self, body: object) -> None:
-        self.answer = body
-        if self.then:
-            self.then(self)
+    def complete(self, body: object) -> None:
+        self.response = body
+        if self.on_done:
+            self.on_done(self)
 
-    def failed(self, failure: Failure, reason: str = "") -> None:
+    def fail(self, failure: Failure, reason: str = "") -> None:
         self.failure, self.reason = failure, reason or failure.value
-        if self.then:
-            self.then(self)
+        if self.on_done:
+            self.on_done(self)

@@ -1,4 +1,4 @@
-"""Positions into the group: commits that wait, commits that do not, and those that come by themselves.
+"""Offset commits: those that the user waits for, those it does not wait for, and auto-commits.
 
 Source: ConsumerCoordinator.sendOffsetCommitRequest and OffsetCommitResponseHandler of kafka-clients.
 """
@@ -12,9 +12,9 @@ from typing import Protocol
 
 from kwire.errorcodes import ErrorCode
 from kwire.messages.offset_commit import OFFSET_COMMIT, OffsetCommitRequest, OffsetCommitResponse
-from mockbroker.client.backoff import Backoff, Moment
+from mockbroker.client.backoff import Backoff, Clock
 from mockbroker.client.call import OutgoingCall
-from mockbroker.client.coordinator import ELSEWHERE, Coordinator
+from mockbroker.client.coordinator import COORDINATOR_MOVED, Coordinator
 from mockbroker.client.errors import (
     CommitFailed,
     ConsumerError,
@@ -26,143 +26,161 @@ from mockbroker.client.metadata import NO_ID, Metadata, TopicPartition
 from mockbroker.client.positions import OffsetAndMetadata
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
-WITH_TOPIC_IDS = 10
-AGAIN = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.STALE_MEMBER_EPOCH)
-OFFSETS_ELSEWHERE = (*ELSEWHERE, ErrorCode.REQUEST_TIMED_OUT)
-POLL_FIRST = "a rebalance is going on: poll, then commit again"
-LATE = "the group has gone on: another member may read again what this one has read since its last commit"
+FIRST_TOPIC_ID_VERSION = 10
+RETRIABLE = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.STALE_MEMBER_EPOCH)
+LOOK_UP_COORDINATOR = (*COORDINATOR_MOVED, ErrorCode.REQUEST_TIMED_OUT)
+REBALANCING = "a rebalance is in progress: poll, then commit again"
+NOT_A_MEMBER = (
+    "this consumer is not a member of the group any more, and another member may read its uncommitted records again: "
+    "poll to rejoin, and poll more often or raise max_poll_interval"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who commits: a member of a generation (or epoch), or nobody (-1 and "")."""
+    """The member that a request names, and its generation or member epoch; -1 and "" without a membership."""
 
     generation: int = -1
     member_id: str = ""
     instance_id: str | None = None
 
 
-class Committing(Protocol):
-    """What a member has to know of its commits."""
+class CommittingMember(Protocol):
+    """What a commit needs of a member."""
 
     @property
     def identity(self) -> Identity: ...
 
     @property
-    def lowest_commit(self) -> int:
-        """The version of OffsetCommit that it takes at least."""
+    def min_commit_version(self) -> int:
+        """The lowest version of OffsetCommit that the member can use."""
         ...
 
     @property
-    def commit_barred(self) -> ConsumerError | None:
-        """Why nothing can be committed now: who is no member, or in between two generations, speaks for nobody."""
+    def commit_blocked_by(self) -> ConsumerError | None:
+        """The error of a commit at this moment, because the member is not in a generation; None if it can commit."""
         ...
 
-    def commit_refused(self, code: int) -> None:
-        """The coordinator says that it is not, or no longer, what it said to be."""
+    def handle_commit_error(self, code: int) -> None:
+        """Handle an error code of OffsetCommit that concerns the membership."""
 
 
-class Nobody:
-    """Who commits without being a member."""
+class NoMember:
+    """Commits without a membership, as a consumer with assigned partitions does."""
 
     identity = Identity()
-    lowest_commit = 0
-    commit_barred = None
+    min_commit_version = 0
+    commit_blocked_by = None
 
-    def commit_refused(self, code: int) -> None:
-        """Nothing changes."""
+    def handle_commit_error(self, code: int) -> None:
+        """Without a membership there is nothing to do."""
 
 
 class Commit:
-    """One commit under way. ``error``: None when it is stored; ``then``: called once it is done."""
+    """One commit.
+
+    Args: ``deadline``: when it times out; ``retried``: whether it is retried until then; ``on_done``: called with the
+    commit once it is done.
+
+    error: None if the offsets are stored.
+    identity: the member that sent it.
+    call: its request in flight.
+    """
 
     def __init__(
-        self, offsets: Offsets, deadline: float, *, retried: bool, then: Callable[[Commit], None] | None = None
+        self, offsets: Offsets, deadline: float, *, retried: bool, on_done: Callable[[Commit], None] | None = None
     ) -> None:
-        self.offsets, self.deadline, self.retried, self.then = dict(offsets), deadline, retried, then
+        self.offsets, self.deadline, self.retried, self.on_done = dict(offsets), deadline, retried, on_done
         self.error: ConsumerError | None = None
         self.done = False
         self.identity = Identity()
         self.call: OutgoingCall | None = None
-        self.not_before = 0.0
+        self.retry_at = 0.0
         self.failures = 0
 
 
 class Committer:
-    """``member``: on whose behalf. ``finished``: those that nobody waits for, in their order."""
+    """Commits of one consumer, in order.
+
+    member: the membership that commits.
+    finished: done commits that the user does not wait for; their callbacks are still to be called.
+    """
 
     def __init__(
-        self, group: str, coordinator: Coordinator, metadata: Metadata, time: Moment, backoff: Backoff
+        self, group: str, coordinator: Coordinator, metadata: Metadata, clock: Clock, backoff: Backoff
     ) -> None:
         self._group, self._coordinator, self._metadata = group, coordinator, metadata
-        self._time, self._backoff = time, backoff
-        self._open: list[Commit] = []
-        self.member: Committing = Nobody()
+        self._clock, self._backoff = clock, backoff
+        self._unfinished: list[Commit] = []
+        self.member: CommittingMember = NoMember()
         self.finished: deque[Commit] = deque()
 
     def commit(
-        self, offsets: Offsets, timeout: float, *, retried: bool, then: Callable[[Commit], None] | None = None
+        self, offsets: Offsets, timeout: float, *, retried: bool, on_done: Callable[[Commit], None] | None = None
     ) -> Commit:
-        """Begin one. ``retried``: until ``timeout``, in seconds, is over; not where nobody waits for it."""
-        made = Commit(offsets, self._time.now + timeout, retried=retried, then=then)
+        """Start a commit. ``timeout``: seconds; ``retried``: retry it until then, because the user waits for it."""
+        commit = Commit(offsets, self._clock.now + timeout, retried=retried, on_done=on_done)
         if offsets:
-            self._open.append(made)
+            self._unfinished.append(commit)
         else:
-            self._finish(made, None)
+            self._finish(commit, None)
         self.send_due()
-        return made
+        return commit
 
     @property
     def busy(self) -> bool:
-        return bool(self._open)
+        return bool(self._unfinished)
 
-    def due(self) -> float:
-        """When ``send_due`` has something to do."""
-        at = min((commit.deadline for commit in self._open), default=float("inf"))
-        return min([at, *(commit.not_before for commit in self._waiting()[:1])])
+    def next_deadline(self) -> float:
+        """Return the time of the next retry or timeout."""
+        at = min((commit.deadline for commit in self._unfinished), default=float("inf"))
+        return min([at, *(commit.retry_at for commit in self._unsent()[:1])])
 
     def send_due(self) -> None:
-        """Send what waits to be sent, give up what takes too long."""
-        now = self._time.now
-        for commit in list(self._open):
+        """Send the commits that are due, and end those that are overdue."""
+        now = self._clock.now
+        for commit in list(self._unfinished):
             if commit.deadline <= now:
-                self._finish(commit, TimedOut("the commit was not answered in time"))
-        for commit in self._waiting():
+                self._finish(commit, TimedOut("the commit got no response within its timeout: commit again"))
+        for commit in self._unsent():
             if self._coordinator.failure:
                 self._finish(commit, self._coordinator.failure)
                 continue
-            if commit.not_before > now:
-                break  # who is behind it waits too
+            if commit.retry_at > now:
+                break  # later commits wait too
             self._send(commit)
             if commit.retried and commit.call:
                 break
 
-    def _waiting(self) -> list[Commit]:
-        """In their order. None while one is under way that may be tried again: older offsets must not come last."""
-        if any(commit.retried and commit.call for commit in self._open):
-            return []
-        return [commit for commit in self._open if commit.call is None]
+    def _unsent(self) -> list[Commit]:
+        """Return the unsent commits in order; none while a commit that may be retried is in flight.
 
-    def give_up(self, commit: Commit) -> None:
-        """Nobody waits for it any more: it is not tried again."""
-        if commit in self._open:
-            self._open.remove(commit)
+        Otherwise older offsets could overwrite newer ones.
+        """
+        if any(commit.retried and commit.call for commit in self._unfinished):
+            return []
+        return [commit for commit in self._unfinished if commit.call is None]
+
+    def abandon(self, commit: Commit) -> None:
+        """Stop retrying a commit whose caller no longer waits."""
+        if commit in self._unfinished:
+            self._unfinished.remove(commit)
 
     def _send(self, commit: Commit) -> None:
-        if barred := self.member.commit_barred:
+        if barred := self.member.commit_blocked_by:
             self._finish(commit, barred)
             return
         commit.identity = self.member.identity
         ids = all(self._metadata.topic_id(topic) != NO_ID for topic, _ in commit.offsets)
-        lowest = 7 if commit.identity.instance_id is not None else self.member.lowest_commit
-        call = self._coordinator.ask(
+        lowest = 7 if commit.identity.instance_id is not None else self.member.min_commit_version
+        call = self._coordinator.send_request(
             OFFSET_COMMIT.key,
             lambda version: self._request(commit, version),
             lambda call: self._answered(commit, call),
-            versions=(lowest, WITH_TOPIC_IDS if ids else WITH_TOPIC_IDS - 1),
+            versions=(lowest, FIRST_TOPIC_ID_VERSION if ids else FIRST_TOPIC_ID_VERSION - 1),
         )
         if call is None:
-            commit.not_before = self._time.now + self._backoff.after(0)
+            commit.retry_at = self._clock.now + self._backoff.after(0)
         elif not call.done:
             commit.call = call
 
@@ -180,7 +198,7 @@ class Committer:
                     committed_metadata=at.metadata,
                 )
             )
-        if version == WITH_TOPIC_IDS:
+        if version == FIRST_TOPIC_ID_VERSION:
             for topic in topics.values():
                 topic.name = ""
         else:
@@ -202,24 +220,26 @@ class Committer:
             self._finish(commit, unsupported)
             return
         if call.failure is not None:
-            self._coordinator.unknown()
-            self._again(commit, TimedOut(f"the commit was not answered: {call.reason}"))
+            self._coordinator.mark_unknown()
+            self._retry(commit, TimedOut(f"the commit got no response: {call.reason}"))
             return
-        told = self._told(call.answer, call.version)
+        error_codes = self._error_codes(call.response, call.version)
         for partition in commit.offsets:
-            code = told.get(partition)
-            if code is None:  # an answer to something else proves nothing
-                self._again(commit, CommitFailed(f"the answer does not have {partition[0]}-{partition[1]}"))
+            code = error_codes.get(partition)
+            if code is None:  # an incomplete response
+                self._retry(
+                    commit, CommitFailed(f"the OffsetCommit response lacks {partition[0]}-{partition[1]}: commit again")
+                )
                 return
             if code:
                 self._refused(commit, code, partition)
                 return
         self._finish(commit, None)
 
-    def _told(self, answer: OffsetCommitResponse, version: int) -> dict[TopicPartition, int]:
+    def _error_codes(self, response: OffsetCommitResponse, version: int) -> dict[TopicPartition, int]:
         found = {}
-        for topic in answer.topics:
-            name = self._metadata.names.get(topic.topic_id) if version >= WITH_TOPIC_IDS else topic.name
+        for topic in response.topics:
+            name = self._metadata.topic_names.get(topic.topic_id) if version >= FIRST_TOPIC_ID_VERSION else topic.name
             for partition in topic.partitions:
                 if name is not None:
                     found[name, partition.partition_index] = partition.error_code
@@ -229,38 +249,38 @@ class Committer:
         where = f"commit of {partition[0]}-{partition[1]}"
         if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             self._metadata.refresh()
-        if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self._metadata.lacks(partition[0]):
-            self._finish(commit, broker_error(code, where))  # deleted: a rebalance would wait for it in vain
-        elif code in AGAIN:
-            self._again(commit, broker_error(code, where))
-        elif code in OFFSETS_ELSEWHERE:
-            self._coordinator.unknown()
-            self._again(commit, broker_error(code, where))
+        if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self._metadata.has_no_topic(partition[0]):
+            self._finish(commit, broker_error(code, where))  # deleted: a retry would only delay the rebalance
+        elif code in RETRIABLE:
+            self._retry(commit, broker_error(code, where))
+        elif code in LOOK_UP_COORDINATOR:
+            self._coordinator.mark_unknown()
+            self._retry(commit, broker_error(code, where))
         elif code == ErrorCode.REBALANCE_IN_PROGRESS:
-            self.member.commit_refused(code)
-            self._finish(commit, RebalanceInProgress(POLL_FIRST))
+            self.member.handle_commit_error(code)
+            self._finish(commit, RebalanceInProgress(REBALANCING))
         elif code in (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
-            if commit.identity != self.member.identity:  # it was said of a member that is no more
-                self._finish(commit, RebalanceInProgress("the group rebalanced while this was committed: commit again"))
+            if commit.identity != self.member.identity:  # the error is about an earlier generation
+                self._finish(commit, RebalanceInProgress("the group rebalanced during the commit: commit again"))
                 return
-            self.member.commit_refused(code)
+            self.member.handle_commit_error(code)
             fenced = code == ErrorCode.FENCED_INSTANCE_ID
-            self._finish(commit, broker_error(code, where) if fenced else CommitFailed(LATE))
+            self._finish(commit, broker_error(code, where) if fenced else CommitFailed(NOT_A_MEMBER))
         else:
             self._finish(commit, broker_error(code, where))
 
-    def _again(self, commit: Commit, error: ConsumerError) -> None:
+    def _retry(self, commit: Commit, error: ConsumerError) -> None:
         if not commit.retried:
             self._finish(commit, error)
             return
-        commit.not_before = self._time.now + self._backoff.after(commit.failures)
+        commit.retry_at = self._clock.now + self._backoff.after(commit.failures)
         commit.failures += 1
 
     def _finish(self, commit: Commit, error: ConsumerError | None) -> None:
         commit.done, commit.error = True, error
-        if commit in self._open:
-            self._open.remove(commit)
+        if commit in self._unfinished:
+            self._unfinished.remove(commit)
         if not commit.retried:
             self.finished.append(commit)
-        if commit.then:
-            commit.then(commit)
+        if commit.on_done:
+            commit.on_done(commit)

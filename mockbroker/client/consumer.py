@@ -1,4 +1,4 @@
-"""What its user calls: ``open_consumer`` and the Consumer that it gives."""
+"""The public interface of the consumer: ``open_consumer`` and Consumer."""
 
 from __future__ import annotations
 
@@ -18,43 +18,43 @@ from mockbroker.client.committing import Commit
 from mockbroker.client.driver import Connect, Driver, connect_tcp
 from mockbroker.client.engine import Engine, Inquiry, addresses
 from mockbroker.client.errors import ConcurrentUse, ConsumerError, IllegalUse, TimedOut
-from mockbroker.client.interest import Mode
 from mockbroker.client.log_offsets import OffsetAndTimestamp
 from mockbroker.client.metadata import TopicPartition
 from mockbroker.client.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, OffsetAndMetadata
 from mockbroker.client.records import ConsumerRecord
 from mockbroker.client.settings import Settings
+from mockbroker.client.subscription import SubscriptionType
 
-GOODBYE = 5.0  # seconds that closing may take
+CLOSE_TIMEOUT = 5.0  # seconds for the last commit, and again for the last requests
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
 
 
 class RebalanceListener:
-    """Derive from it what you need. Called inside of ``poll``, by the task that polls; other work of it is allowed."""
+    """Base class of rebalance listeners: override what you need. Called inside ``poll``, by the task that polls."""
 
     async def on_revoked(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
-        """These are about to go to others: the last moment to commit what was read of them."""
+        """Called before partitions are revoked: the last moment to commit their offsets."""
 
     async def on_assigned(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
-        """These have come, before anything of them is read: the moment to seek."""
+        """Called after partitions are assigned, before their first record is returned: the moment to seek."""
 
     async def on_lost(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
-        """These have gone to others already. As ``on_revoked`` if it is not overridden."""
+        """Called when other members may own the partitions already. Calls ``on_revoked`` unless overridden."""
         await self.on_revoked(consumer, partitions)
 
 
 class Interceptor(Protocol):
-    """Sees records before the user does."""
+    """Processes records before they are returned to the user."""
 
     def on_consume(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
-        """Gives the records to hand out; positions move as if all were."""
+        """Return the records that the user gets; positions advance past all of ``records``."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
-    """Of a member, as producers send it with offsets of a transaction."""
+    """Membership data that a producer sends with the offsets of a transaction."""
 
     group_id: str
     generation_id: int
@@ -63,7 +63,7 @@ class GroupMetadata:
 
 
 class Consumer:
-    """Made by ``open_consumer``. One task uses it at a time; only ``wakeup`` may come from another."""
+    """A consumer, made by ``open_consumer``. One task may use it at a time; ``wakeup`` is allowed from any task."""
 
     def __init__(
         self,
@@ -75,10 +75,10 @@ class Consumer:
         self._listener, self._interceptors = listener, list(interceptors)
         self._owner: trio.lowlevel.Task | None = None
         self._depth = 0
-        self._telling = False  # the listener is at work
+        self._in_listener = False  # the rebalance listener runs
         self._closed = False
-        self._batch: list[ConsumerRecord] = []  # what iteration hands out
-        self._handed = 0  # how many of them
+        self._batch: list[ConsumerRecord] = []  # the records of the latest poll of an iteration
+        self._returned = 0  # how many of them the iteration has returned
         self._callbacks: dict[
             Commit, Callable[[Mapping[TopicPartition, OffsetAndMetadata], ConsumerError | None], object]
         ] = {}
@@ -86,70 +86,70 @@ class Consumer:
     # Reading
 
     async def poll(self, timeout: float = float("inf")) -> list[ConsumerRecord]:
-        """Records as soon as there are any, at most ``max_poll_records``; none after ``timeout`` seconds.
+        """Return records as soon as there are any, at most ``max_poll_records``; none after ``timeout`` seconds.
 
-        Positions then stand behind them. Joins the group, calls the listener, commits by itself where that is due.
-        Raises: Wakeup, ConcurrentUse, ConsumerError; what a listener or an assignor raises.
+        Positions advance past the returned records. Joins the group, calls the listener and commits when that is due.
+        Raises: Wakeup, ConcurrentUse, ConsumerError; exceptions of the listener or of an assignor.
         """
-        with self._used(in_a_listener=False):
-            self._settle()
+        with self._acquired(in_listener=False):
+            self._discard_unreturned()
             return await self._poll(timeout)
 
     async def _poll(self, timeout: float) -> list[ConsumerRecord]:
         engine = self._engine
-        if engine.interest.mode is Mode.NOTHING:
-            raise IllegalUse("neither subscribed to topics nor assigned partitions")
+        if engine.subscription.type is SubscriptionType.NONE:
+            raise IllegalUse("nothing to poll: call subscribe() or assign() first")
         deadline = trio.current_time() + timeout
-        await trio.lowlevel.checkpoint()  # not later: who is cancelled then would lose what was taken
+        await trio.lowlevel.checkpoint()  # not later: a cancellation would then lose collected records
         while True:
-            self._driver.now()
-            engine.polled()
+            self._driver.update_clock()
+            engine.record_poll()
             engine.auto_commit()
             self._driver.raise_wakeup()
-            await self._go_on()
-            records = engine.take_records(engine.settings.max_poll_records)
-            sent = engine.fetcher.send()  # before anything is handed out: the next answers come while the user works
+            await self._advance()
+            records = engine.collect_records(engine.settings.max_poll_records)
+            sent = engine.fetcher.send_fetches()  # the next records arrive while the user processes these
             self._driver.flush()
             if records:
                 records = self._intercepted(records)
-                if sent:  # two turns, so that who sends has had one; shielded: positions stand behind these records
+                if sent:  # two turns let the sending task run; shielded, since positions are past these records
                     await trio.lowlevel.cancel_shielded_checkpoint()
                     await trio.lowlevel.cancel_shielded_checkpoint()
                 return records
             if trio.current_time() >= deadline:
                 return []
-            engine.polled(waits=True)
+            engine.record_poll(waiting=True)
             try:
                 await self._driver.wait(min(deadline, engine.auto_commit_at))
             finally:
-                self._driver.now()
-                engine.polled()
+                self._driver.update_clock()
+                engine.record_poll()
 
     def _intercepted(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
-        shown = records
+        intercepted = records
         try:
             for interceptor in self._interceptors:
-                shown = interceptor.on_consume(shown)
+                intercepted = interceptor.on_consume(intercepted)
         except BaseException:
-            self._batch, self._handed = records, 0
-            self._settle()  # nobody has them: they are read again
+            self._batch, self._returned = records, 0
+            self._discard_unreturned()  # the user did not get them: they are read again
             raise
-        return shown
+        return intercepted
 
     def __aiter__(self) -> Consumer:
         return self
 
     async def __anext__(self) -> ConsumerRecord:
-        """The next record. What is handed out counts as read when the one after it is asked for."""
-        at = self._handed
+        """Return the next record. A record counts as read when the iteration asks for the one after it."""
+        at = self._returned
         if at >= len(self._batch):
-            with self._used(in_a_listener=False):
-                self._batch, self._handed = [], 0
+            with self._acquired(in_listener=False):
+                self._batch, self._returned = [], 0
                 records: list[ConsumerRecord] = []
                 while not records:
                     records = await self._poll(float("inf"))
                 self._batch, at = records, 0
-        self._handed = at + 1
+        self._returned = at + 1
         return self._batch[at]
 
     # What to read
@@ -157,27 +157,29 @@ class Consumer:
     async def subscribe(
         self, topics: Iterable[str] | re.Pattern[str], listener: RebalanceListener | None = None
     ) -> None:
-        """Topics, or a pattern that their whole names match; the next poll joins the group. None: as ``unsubscribe``.
+        """Subscribe to topics, or to those whose whole names match a pattern; the next poll joins the group.
+
+        An empty list unsubscribes. ``listener`` replaces the one of ``open_consumer``.
 
         Raises: IllegalUse.
         """
         if isinstance(topics, str):
-            raise TypeError("topics are a list of names, not one name")
+            raise TypeError(f"topics must be a list of names or a pattern, got {topics!r}: use [{topics!r}]")
         if not isinstance(topics, re.Pattern) and not (topics := list(topics)):
             await self.unsubscribe()
             return
-        with self._used():
-            self._settle()
+        with self._acquired():
+            self._discard_unreturned()
             self._engine.subscribe(topics)
             if listener is not None:
                 self._listener = listener
             await trio.lowlevel.checkpoint()
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Partitions of your choice, without rebalances and failure detection. Raises: IllegalUse."""
-        with self._used():
-            self._settle()
-            self._driver.now()
+        """Read these partitions, without rebalances or failure detection. Raises: IllegalUse after ``subscribe``."""
+        with self._acquired():
+            self._discard_unreturned()
+            self._driver.update_clock()
             if self._engine.auto_commits and len(self._engine.positions):
                 self._engine.committer.commit(self._engine.positions.to_commit(), self._api_timeout(), retried=False)
             self._engine.assign(partitions)
@@ -185,76 +187,76 @@ class Consumer:
             await trio.lowlevel.checkpoint()
 
     async def unsubscribe(self) -> None:
-        """Give everything up and leave the group."""
-        with self._used(in_a_listener=False):
-            self._settle()
-            await self._give_up(commit=True)
+        """Give up all partitions and leave the group."""
+        with self._acquired(in_listener=False):
+            self._discard_unreturned()
+            await self._revoke_and_leave(commit=True)
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """What is assigned now."""
+        """The assigned partitions."""
         return frozenset(self._engine.positions)
 
     @property
     def subscription(self) -> frozenset[str]:
-        """Topics that are subscribed to."""
-        return self._engine.interest.topics
+        """The subscribed topics."""
+        return self._engine.subscription.topics
 
     # Where to read
 
     def position(self, partition: TopicPartition) -> int | None:
-        """The offset of the next record to be handed out, None while it is not known. Raises: NotAssigned."""
-        ahead = self._not_handed()
+        """Return the offset of the next record to read, None while it is unknown. Raises: NotAssigned."""
+        ahead = self._unreturned_offsets()
         if partition in ahead:
             return ahead[partition]
         position = self._engine.positions.of(partition)
         return position.offset if position.known else None
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read on from there; no broker is asked. Raises: NotAssigned, ValueError, TypeError."""
-        _checked(offset)
-        with self._used():
-            self._settle(partition)
-            self._engine.positions.of(partition).move(offset)
-            self._engine.positions.unsettled = True
+        """Continue at an offset, without a request to a broker. Raises: NotAssigned, ValueError, TypeError."""
+        _check_offset(offset)
+        with self._acquired():
+            self._discard_unreturned(partition)
+            self._engine.positions.of(partition).set_offset(offset)
+            self._engine.positions.unresolved = True
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Read on from where the log begins, which is looked up by the next poll; all partitions if none is named."""
-        self._look_up(partitions, EARLIEST_TIMESTAMP)
+        """Continue at the beginning of the log, which the next poll looks up. Without arguments: all partitions."""
+        self._reset_positions(partitions, EARLIEST_TIMESTAMP)
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Read on from where the log ends, which is looked up by the next poll; all partitions if none is named."""
-        self._look_up(partitions, LATEST_TIMESTAMP)
+        """Continue at the end of the log, which the next poll looks up. Without arguments: all partitions."""
+        self._reset_positions(partitions, LATEST_TIMESTAMP)
 
     def seek_to_time(self, timestamp: int, *partitions: TopicPartition) -> None:
         """Seek to the first record with ``timestamp`` (ms since 1970) or later, or to the end if there is none."""
         if timestamp < 0:
-            raise ValueError(f"timestamp {timestamp} is below zero")
-        self._look_up(partitions, timestamp)
+            raise ValueError(f"timestamp {timestamp} is negative: give milliseconds since 1970")
+        self._reset_positions(partitions, timestamp)
 
-    def _look_up(self, partitions: Sequence[TopicPartition], timestamp: int) -> None:
-        with self._used():
+    def _reset_positions(self, partitions: Sequence[TopicPartition], timestamp: int) -> None:
+        with self._acquired():
             for partition in partitions or tuple(self._engine.positions):
-                self._settle(partition)
-                self._engine.positions.of(partition).look_up(timestamp)
-            self._engine.positions.unsettled = True
+                self._discard_unreturned(partition)
+                self._engine.positions.of(partition).reset_to(timestamp)
+            self._engine.positions.unresolved = True
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Hand out nothing of these until ``resume``; they stay assigned. Raises: NotAssigned."""
-        with self._used():
+        """Return no records of these partitions until ``resume``; they stay assigned. Raises: NotAssigned."""
+        with self._acquired():
             for partition in partitions:
-                self._settle(partition)
+                self._discard_unreturned(partition)
                 self._engine.positions.of(partition).paused = True
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Raises: NotAssigned."""
-        with self._used():
+        """Return records of these partitions again. Raises: NotAssigned."""
+        with self._acquired():
             for partition in partitions:
                 self._engine.positions.of(partition).paused = False
 
     @property
     def paused(self) -> frozenset[TopicPartition]:
-        """Partitions that are assigned and paused."""
+        """The paused partitions."""
         return frozenset(partition for partition, position in self._engine.positions.items() if position.paused)
 
     def lag(self, partition: TopicPartition) -> int | None:
@@ -268,18 +270,20 @@ class Consumer:
     # Offsets of the group
 
     async def commit(self, offsets: Offsets | None = None, *, timeout: float | None = None) -> None:
-        """Store offsets (of the next records to read) in the group, those of all positions if None; wait for it.
+        """Commit offsets (of the next records to read) and wait until they are stored.
+
+        Without arguments: all positions.
 
         Raises: CommitFailed, RebalanceInProgress, TimedOut after ``timeout`` seconds, Wakeup, BrokerError; ValueError
-        and TypeError for what cannot be an offset.
+        or TypeError for an invalid offset.
         """
-        with self._used():
+        with self._acquired():
             commit = self._begin_commit(offsets, timeout, retried=True)
             try:
-                await self._until(lambda: commit.done, timeout)
+                await self._wait_until(lambda: commit.done, timeout)
             finally:
                 if not commit.done:
-                    self._engine.committer.give_up(commit)
+                    self._engine.committer.abandon(commit)
             if commit.error is not None:
                 raise commit.error
 
@@ -288,17 +292,17 @@ class Consumer:
         offsets: Offsets | None = None,
         then: Callable[[Mapping[TopicPartition, OffsetAndMetadata], ConsumerError | None], object] | None = None,
     ) -> None:
-        """Begin to store offsets, once. ``then`` is called by a later poll, commit or close, in order."""
-        with self._used():
+        """Commit without waiting and without retries. A later poll, commit or close calls ``then``, in commit order."""
+        with self._acquired():
             commit = self._begin_commit(offsets, None, retried=False)
             if then is not None:
                 self._callbacks[commit] = then
 
     def _begin_commit(self, offsets: Offsets | None, timeout: float | None, *, retried: bool) -> Commit:
         if self._engine.group is None:
-            raise IllegalUse("to commit takes a group")
-        self._driver.now()
-        at = self._read_so_far() if offsets is None else _as_offsets(offsets)
+            raise IllegalUse("commit() needs a group: open the consumer with group=...")
+        self._driver.update_clock()
+        at = self._offsets_to_commit() if offsets is None else _checked_offsets(offsets)
         commit = self._engine.committer.commit(at, self._api_timeout() if timeout is None else timeout, retried=retried)
         self._driver.advance()
         return commit
@@ -306,120 +310,128 @@ class Consumer:
     async def committed(
         self, *partitions: TopicPartition, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed; all assigned partitions if none is named. Raises: TimedOut, BrokerError."""
-        with self._used():
-            self._driver.now()
-            inquiry = self._engine.ask_committed(partitions or tuple(self._engine.positions))
-            await self._ask(inquiry, timeout)
-            return inquiry.found
+        """Return the committed offsets of the group. Without arguments: all assigned partitions.
+
+        Raises: TimedOut, BrokerError; IllegalUse without a group.
+        """
+        with self._acquired():
+            self._driver.update_clock()
+            inquiry = self._engine.inquire_committed(partitions or tuple(self._engine.positions))
+            await self._wait_inquiry(inquiry, timeout)
+            return inquiry.result
 
     async def beginning_offsets(
         self, *partitions: TopicPartition, timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Where the logs begin. Raises: TimedOut, BrokerError."""
-        found = await self._offsets(dict.fromkeys(partitions, EARLIEST_TIMESTAMP), timeout)
-        return {partition: at.offset for partition, at in found.items() if at}
+        """Return the first offset of each log. Raises: TimedOut, BrokerError."""
+        offsets = await self._log_offsets(dict.fromkeys(partitions, EARLIEST_TIMESTAMP), timeout)
+        return {partition: at.offset for partition, at in offsets.items() if at}
 
     async def end_offsets(self, *partitions: TopicPartition, timeout: float | None = None) -> dict[TopicPartition, int]:
-        """Where the logs end, as far as this isolation level may read. Raises: TimedOut, BrokerError."""
-        found = await self._offsets(dict.fromkeys(partitions, LATEST_TIMESTAMP), timeout)
-        return {partition: at.offset for partition, at in found.items() if at}
+        """Return the end offset of each log; with ``read_committed``, the last stable offset.
+
+        Raises: TimedOut, BrokerError.
+        """
+        offsets = await self._log_offsets(dict.fromkeys(partitions, LATEST_TIMESTAMP), timeout)
+        return {partition: at.offset for partition, at in offsets.items() if at}
 
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], *, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first offsets with these timestamps (ms since 1970) or later; None where there is none.
+        """Return the offset of the first record with each timestamp (ms since 1970) or later; None if there is none.
 
-        Raises: ValueError for one below zero, TimedOut, BrokerError.
+        Raises: ValueError for a negative timestamp, TimedOut, BrokerError.
         """
         for partition, timestamp in timestamps.items():
             if timestamp < 0:
-                raise ValueError(f"timestamp {timestamp} of {partition[0]}-{partition[1]} is below zero")
-        return await self._offsets(timestamps, timeout)
+                raise ValueError(
+                    f"timestamp {timestamp} of {partition[0]}-{partition[1]} is negative: give milliseconds since 1970"
+                )
+        return await self._log_offsets(timestamps, timeout)
 
-    async def _offsets(
+    async def _log_offsets(
         self, wanted: Mapping[TopicPartition, int], timeout: float | None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        with self._used():
-            self._driver.now()
-            inquiry = self._engine.ask_log(wanted)
-            await self._ask(inquiry, timeout)
-            return inquiry.found
+        with self._acquired():
+            self._driver.update_clock()
+            inquiry = self._engine.inquire_log(wanted)
+            await self._wait_inquiry(inquiry, timeout)
+            return inquiry.result
 
     async def partitions_for(self, topic: str, *, timeout: float | None = None) -> int:
-        """How many partitions a topic has, 0 if there is no such topic. Raises: TimedOut, BrokerError."""
-        with self._used():
-            self._driver.now()
-            inquiry = self._engine.ask_topic(topic)
-            await self._ask(inquiry, timeout)
-            return inquiry.found
+        """Return the number of partitions of a topic, 0 if it does not exist. Raises: TimedOut, BrokerError."""
+        with self._acquired():
+            self._driver.update_clock()
+            inquiry = self._engine.inquire_topic(topic)
+            await self._wait_inquiry(inquiry, timeout)
+            return inquiry.result
 
     @property
     def group_metadata(self) -> GroupMetadata:
-        """Who this member is now. Raises: IllegalUse without a group."""
+        """The current membership. Raises: IllegalUse without a group."""
         member = self._engine.member
         if member is None or self._engine.group is None:
-            raise IllegalUse("there is no group")
+            raise IllegalUse("group_metadata needs a group: open the consumer with group=...")
         identity = member.identity
         return GroupMetadata(self._engine.group, identity.generation, identity.member_id, identity.instance_id)
 
-    def rejoin(self, reason: str = "the user wants a rebalance") -> None:
-        """Ask for a rebalance with the next poll."""
+    def rejoin(self, reason: str = "the application requested a rebalance") -> None:
+        """Request a rebalance with the next poll. ``reason``: sent to the coordinator in the classic protocol."""
         if self._engine.member:
             self._engine.member.rejoin(reason)
 
     # Stopping
 
     def wakeup(self) -> None:
-        """Let a poll or commit that waits raise Wakeup, or the next one. May be called by any task of the same run."""
-        self._driver.wake(up=True)
+        """Make a waiting poll or commit raise Wakeup, or else the next one. Any task of the same run may call this."""
+        self._driver.request_wakeup()
 
     async def close(self, *, commit: bool = True) -> None:
         """Commit if auto-commit is on, call ``on_revoked``, leave the group and disconnect; ``async with`` does it."""
         if self._closed:
             return
-        with self._used(in_a_listener=False):
-            self._settle()
-            self._driver.wake(up=False)
+        with self._acquired(in_listener=False):
+            self._discard_unreturned()
+            self._driver.clear_wakeup()
             try:
-                await self._give_up(commit=commit)
+                await self._revoke_and_leave(commit=commit)
             finally:
                 self._closed = True
-                self._driver.now()
+                self._driver.update_clock()
                 calls = self._engine.fetcher.close()
                 self._driver.flush()
-                with trio.move_on_after(GOODBYE, shield=True):
+                with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
                     while self._engine.leaving or not all(call.done for call in calls):
                         await self._driver.wait(float("inf"), interruptible=False)
                 self._engine.network.close()
                 self._driver.flush()
-                self._call_back()
+                self._run_callbacks()
 
-    async def _give_up(self, *, commit: bool) -> None:
+    async def _revoke_and_leave(self, *, commit: bool) -> None:
         engine = self._engine
-        self._driver.now()
+        self._driver.update_clock()
         owned = tuple(engine.positions)
         try:
             if commit and engine.auto_commits and owned:
-                stored = engine.committer.commit(engine.positions.to_commit(), GOODBYE, retried=True)
-                with suppress(TimedOut):  # what is not stored is read again, and whoever ends is not kept
-                    await self._until(lambda: stored.done, GOODBYE)
-            if engine.interest.subscribed and owned and self._listener:
+                stored = engine.committer.commit(engine.positions.to_commit(), CLOSE_TIMEOUT, retried=True)
+                with suppress(TimedOut):  # uncommitted records are read again; closing does not wait longer
+                    await self._wait_until(lambda: stored.done, CLOSE_TIMEOUT)
+            if engine.subscription.subscribed and owned and self._listener:
                 lost = engine.member is not None and engine.member.identity.generation < 0
-                await self._tell("lost" if lost else "revoked", owned)
+                await self._call_listener("lost" if lost else "revoked", owned)
         finally:
-            self._driver.now()
+            self._driver.update_clock()
             engine.unsubscribe()
             self._driver.flush()
 
-    # How it is driven
+    # Driving the engine
 
-    async def _go_on(self) -> None:
-        """Move the engine, with what the user has to do."""
+    async def _advance(self) -> None:
+        """Advance the engine, and call the listener when it asks for that."""
         engine = self._engine
-        self._call_back()
+        self._run_callbacks()
         while True:
-            self._driver.now()
+            self._driver.update_clock()
             engine.advance(polling=True)
             self._driver.flush()
             call = engine.listener_call
@@ -427,50 +439,53 @@ class Consumer:
                 return
             error: Exception | None = None
             try:
-                await self._tell(call.what, call.partitions)
+                await self._call_listener(call.kind, call.partitions)
             except Exception as raised:
                 error = raised
-            self._driver.now()
+            self._driver.update_clock()
             if engine.listener_call is call:
                 engine.listener_returned(error)
-            elif error is not None:  # what was told is over by now: who is fenced or left meanwhile begins anew
+            elif error is not None:  # the member was fenced or left meanwhile: no rebalance takes the error
                 raise error
 
-    async def _tell(self, what: Literal["revoked", "assigned", "lost"], partitions: Sequence[TopicPartition]) -> None:
+    async def _call_listener(
+        self, kind: Literal["revoked", "assigned", "lost"], partitions: Sequence[TopicPartition]
+    ) -> None:
         listener = self._listener
         if listener is None:
             return
-        told = {"revoked": listener.on_revoked, "assigned": listener.on_assigned, "lost": listener.on_lost}
-        self._telling = True
+        methods = {"revoked": listener.on_revoked, "assigned": listener.on_assigned, "lost": listener.on_lost}
+        self._in_listener = True
         try:
-            await told[what](self, partitions)
+            await methods[kind](self, partitions)
         finally:
-            self._telling = False
+            self._in_listener = False
 
-    async def _until(self, done: Callable[[], bool], timeout: float | None = None) -> None:
-        """Raises: TimedOut after ``timeout`` seconds, Wakeup."""
-        deadline = trio.current_time() + (self._api_timeout() if timeout is None else timeout)
+    async def _wait_until(self, done: Callable[[], bool], timeout: float | None = None) -> None:
+        """Wait until ``done`` returns true. Raises: TimedOut after ``timeout`` seconds, Wakeup."""
+        seconds = self._api_timeout() if timeout is None else timeout
+        deadline = trio.current_time() + seconds
         self._driver.advance()
         if done():
             await trio.lowlevel.checkpoint()
         while not done():
             if trio.current_time() >= deadline:
-                raise TimedOut("the brokers did not answer in time")
+                raise TimedOut(f"no response within {seconds:g} s: check the connection, or give a longer timeout")
             await self._driver.wait(deadline)
-        self._call_back()
+        self._run_callbacks()
 
-    async def _ask(self, inquiry: Inquiry, timeout: float | None) -> None:
+    async def _wait_inquiry(self, inquiry: Inquiry, timeout: float | None) -> None:
         try:
-            await self._until(lambda: inquiry.done, timeout)
+            await self._wait_until(lambda: inquiry.done, timeout)
         finally:
-            self._engine.give_up(inquiry)
+            self._engine.drop_inquiry(inquiry)
         if inquiry.error is not None:
             raise inquiry.error
 
     def _api_timeout(self) -> float:
         return self._engine.settings.default_api_timeout
 
-    def _call_back(self) -> None:
+    def _run_callbacks(self) -> None:
         finished = self._engine.committer.finished
         while finished:
             commit = finished.popleft()
@@ -478,15 +493,15 @@ class Consumer:
                 then(commit.offsets, commit.error)
 
     @contextmanager
-    def _used(self, *, in_a_listener: bool = True) -> Iterator[None]:
-        """One task at a time; listeners of that task may come back in, though not to everything."""
+    def _acquired(self, *, in_listener: bool = True) -> Iterator[None]:
+        """Reserve the consumer for the current task. Listeners run in that task: they may call it, with exceptions."""
         task = trio.lowlevel.current_task()
         if self._closed:
-            raise IllegalUse("the consumer is closed")
+            raise IllegalUse("the consumer is closed: open another one")
         if self._owner not in (None, task):
-            raise ConcurrentUse("two tasks use one consumer at the same time; only wakeup is for others")
-        if self._telling and not in_a_listener:
-            raise IllegalUse("a listener may seek and commit, and cannot poll, unsubscribe or close")
+            raise ConcurrentUse("another task is using this consumer: other tasks may only call wakeup()")
+        if self._in_listener and not in_listener:
+            raise IllegalUse("a rebalance listener cannot poll, unsubscribe or close: do that after the poll")
         self._owner = task
         self._depth += 1
         try:
@@ -496,54 +511,54 @@ class Consumer:
             if not self._depth:
                 self._owner = None
 
-    # Records that iteration has not handed out yet
+    # Records that the iteration has not returned yet
 
-    def _not_handed(self) -> dict[TopicPartition, int]:
-        """The first such offset by partition."""
-        found: dict[TopicPartition, int] = {}
-        for record in self._batch[self._handed :]:
-            found.setdefault((record.topic, record.partition), record.offset)
-        return found
+    def _unreturned_offsets(self) -> dict[TopicPartition, int]:
+        """Return the first of these offsets of each partition."""
+        offsets: dict[TopicPartition, int] = {}
+        for record in self._batch[self._returned :]:
+            offsets.setdefault((record.topic, record.partition), record.offset)
+        return offsets
 
-    def _read_so_far(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Positions, as far as records were handed out."""
+    def _offsets_to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the positions, before records that the iteration has not returned."""
         at = self._engine.positions.to_commit()
-        for partition, offset in self._not_handed().items():
+        for partition, offset in self._unreturned_offsets().items():
             if partition in at:
                 at[partition] = OffsetAndMetadata(offset)
         return at
 
-    def _settle(self, partition: TopicPartition | None = None) -> None:
-        """Take back what iteration has not handed out, of one partition or of all: it is fetched again."""
-        if self._handed >= len(self._batch):
-            self._batch, self._handed = [], 0
+    def _discard_unreturned(self, partition: TopicPartition | None = None) -> None:
+        """Drop records that the iteration has not returned, of one partition or of all: they are fetched again."""
+        if self._returned >= len(self._batch):
+            self._batch, self._returned = [], 0
             return
-        for one, offset in self._not_handed().items():
+        for one, offset in self._unreturned_offsets().items():
             if partition in (None, one) and (position := self._engine.positions.get(one)) and position.known:
-                position.move(offset)
-                self._engine.positions.unsettled = True
-        rest = self._batch[self._handed :]
+                position.set_offset(offset)
+                self._engine.positions.unresolved = True
+        rest = self._batch[self._returned :]
         self._batch = [] if partition is None else [r for r in rest if (r.topic, r.partition) != partition]
-        self._handed = 0
+        self._returned = 0
 
 
-def _as_offsets(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Raises: ValueError, TypeError: here, and not where they are written to a broker."""
-    found = {p: at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at) for p, at in offsets.items()}
-    for at in found.values():
-        _checked(at.offset)
+def _checked_offsets(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return the offsets to commit. Raises: ValueError, TypeError for an invalid offset, before it is sent."""
+    checked = {p: at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at) for p, at in offsets.items()}
+    for at in checked.values():
+        _check_offset(at.offset)
         if not isinstance(at.metadata, str):
-            raise TypeError(f"metadata of an offset is a str, not {at.metadata!r}")
-    return found
+            raise TypeError(f"metadata of an offset must be a str, got {at.metadata!r}")
+    return checked
 
 
-def _checked(offset: int) -> int:
+def _check_offset(offset: int) -> int:
     if not isinstance(offset, int):
-        raise TypeError(f"an offset is an int, not {offset!r}")
+        raise TypeError(f"an offset must be an int, got {offset!r}")
     if offset < 0:
-        raise ValueError(f"offset {offset} is below zero")
+        raise ValueError(f"offset {offset} is negative: use 0 or more")
     if offset >= 2**63:
-        raise ValueError(f"offset {offset} takes more than 64 bits")
+        raise ValueError(f"offset {offset} is above the limit of 2**63 - 1")
     return offset
 
 
@@ -559,25 +574,28 @@ async def open_consumer(
     connect: Connect = connect_tcp,
     **settings: Any,
 ) -> AsyncIterator[Consumer]:
-    """A consumer of ``topics`` as a member of ``group``, or of ``partitions``; ``settings`` are those of Settings.
+    """Open a consumer of ``topics`` as a member of ``group``, or of ``partitions``.
 
     >>> async with open_consumer("127.0.0.1:9092", group="billing", topics=["orders"]) as consumer:
     ...     async for record in consumer:
     ...         print(record.topic, record.partition, record.offset, record.value)
 
-    Closed at the end: the listener's ``on_revoked`` is called, offsets are committed if auto-commit is on, the group is
-    left. After an exception nothing is committed: what was handed out last may not be done.
+    Args: ``bootstrap``: ``host:port``, several separated by commas or as a list; ``topics``: names, or a pattern that
+    whole names have to match; ``connect``: returns a stream to a host and port; ``settings``: fields of Settings.
 
-    Raises: ValueError, TypeError for settings that cannot be; AssignorError for an assignor that is not known.
+    At the end of the block the consumer commits if auto-commit is on, calls the listener's ``on_revoked`` and leaves
+    the group. After an exception it commits nothing: the last records may not be processed.
+
+    Raises: ValueError, TypeError for invalid settings; AssignorError for an unknown assignor.
     """
     if isinstance(topics, str):
-        raise TypeError("topics are a list of names, not one name")
+        raise TypeError(f"topics must be a list of names or a pattern, got {topics!r}: use [{topics!r}]")
     engine = Engine(
         addresses(bootstrap),
         group,
         Settings(**settings),
-        chance=random.random,
-        wall_ms=lambda: time.time_ns() // 1_000_000,
+        jitter=random.random,
+        wall_clock_ms=lambda: time.time_ns() // 1_000_000,
         member_id=base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode(),
     )
     failure: BaseException | None = None
@@ -592,9 +610,9 @@ async def open_consumer(
                 await consumer.subscribe(topics)
             yield consumer
         except BaseException as error:
-            failure = error  # raised below as it is: the nursery is no business of the block
+            failure = error  # raised below, so that the nursery does not wrap it in an ExceptionGroup
         try:
-            with trio.CancelScope(shield=True, deadline=trio.current_time() + 2 * GOODBYE):
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + 2 * CLOSE_TIMEOUT):
                 await consumer.close(commit=failure is None)
         except BaseException as error:
             failure = failure or error

@@ -1,6 +1,7 @@
-"""A member of a group of the consumer protocol (KIP-848): one heartbeat says and brings everything.
+"""A member of a group of the consumer protocol (KIP-848), whose only request is ConsumerGroupHeartbeat.
 
-The coordinator assigns; the member moves towards that in steps that the user's polls allow, and says what it has.
+The coordinator sends a target assignment. The member reconciles: it revokes and adds partitions in steps that need the
+user's polls, and reports its assignment with the next heartbeat.
 Source: ConsumerMembershipManager, AbstractMembershipManager and ConsumerHeartbeatRequestManager of kafka-clients.
 """
 
@@ -17,61 +18,71 @@ from kwire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from mockbroker.client.call import OutgoingCall
-from mockbroker.client.committing import LATE, Identity
-from mockbroker.client.coordinator import ELSEWHERE
+from mockbroker.client.committing import NOT_A_MEMBER, Identity
+from mockbroker.client.components import Components
+from mockbroker.client.coordinator import COORDINATOR_MOVED
 from mockbroker.client.errors import CommitFailed, ConsumerError, broker_error
 from mockbroker.client.flow import POLL, WAIT, Flow, ListenerCall, Steps
-from mockbroker.client.interest import Mode
 from mockbroker.client.metadata import TopicPartition
-from mockbroker.client.parts import Parts
+from mockbroker.client.subscription import SubscriptionType
 
-JOIN, LEAVE, LEAVE_FOR_A_WHILE = 0, -1, -2  # member epochs
+JOIN, LEAVE, STATIC_LEAVE = 0, -1, -2  # special member epochs
 Ids = frozenset[tuple[UUID, int]]
-Wanted = ConsumerGroupHeartbeatRequest
+Request = ConsumerGroupHeartbeatRequest
 
 FENCED = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
 
 
 class ConsumerState(Enum):
-    """Of a member, as it sees itself."""
+    """State of a member, as the member itself knows it. Source: MemberState of kafka-clients."""
 
     UNSUBSCRIBED = "unsubscribed"
     JOINING = "joining"
     RECONCILING = "reconciling"
     ACKNOWLEDGING = "acknowledging"
     STABLE = "stable"
-    FENCED = "fenced"  # also one that left because the user did not poll: it comes back with the next poll
+    FENCED = "fenced"  # or left because the user did not poll; rejoins with the next poll
 
 
 class ConsumerMembership:
-    """``member_id``: for its whole life, unlike any other. The rest is shared with the whole consumer."""
+    """Membership by ConsumerGroupHeartbeat.
 
-    lowest_commit = 9
+    member_id: unique, and the same for the life of the consumer.
+    epoch: member epoch; JOIN outside of a group.
+    failure: an error that the next poll raises.
+    interval: of heartbeats, in seconds; the coordinator sets it.
+    """
 
-    def __init__(self, member_id: str, parts: Parts) -> None:
-        settings = parts.settings
-        self._group, self._settings, self._interest = parts.group or "", settings, parts.interest
-        self._coordinator, self._metadata, self._positions = parts.coordinator, parts.metadata, parts.positions
-        self._committer, self._time, self._backoff = parts.committer, parts.time, parts.backoff
+    min_commit_version = 9
+
+    def __init__(self, member_id: str, components: Components) -> None:
+        settings = components.settings
+        self._group, self._settings, self._subscription = components.group or "", settings, components.subscription
+        self._coordinator, self._metadata, self._positions = (
+            components.coordinator,
+            components.metadata,
+            components.positions,
+        )
+        self._committer, self._clock, self._backoff = components.committer, components.clock, components.backoff
         self.state = ConsumerState.UNSUBSCRIBED
         self.member_id = member_id
         self.epoch = JOIN
         self.failure: Exception | None = None
-        self.interval = settings.heartbeat_interval  # until the coordinator says one
+        self.interval = settings.heartbeat_interval
         self._target: Ids = frozenset()
-        self._agreed: tuple[Ids, int, int] | None = None  # target and versions by which it has what it shall have
+        self._reconciled_with: tuple[Ids, int, int] | None = None  # target, metadata and positions in agreement
         self._flow: Flow | None = None
-        self._next = 0.0  # when a heartbeat is due
-        self._poll = float("inf")  # when the user has not polled for too long
-        self._flying = False
+        self._next_heartbeat = 0.0
+        self._poll_deadline = float("inf")  # the end of max_poll_interval
+        self._in_flight = False
         self._failures = 0
-        self._said: Mapping[str, object] = {}  # what the coordinator knows: fields of the last one that was answered
-        self._declared: tuple[TopicPartition, ...] = ()  # what it says that it owns
-        self._repeat = False  # say everything in the next one
-        self._life = 0  # grows when what was asked before is no longer this member's
-        self._left: OutgoingCall | None = None
+        self._sent_fields: Mapping[str, object] = {}  # of the last heartbeat with a response
+        self._reported: tuple[TopicPartition, ...] = ()  # the assignment that heartbeats report
+        self._send_all_fields = False  # in the next heartbeat, not only changes
+        self._incarnation = 0  # responses to an earlier one are ignored
+        self._leave_call: OutgoingCall | None = None
 
-    # What the rest of the consumer asks
+    # Membership
 
     @property
     def identity(self) -> Identity:
@@ -84,18 +95,18 @@ class ConsumerMembership:
         return self._flow.listener_call if self._flow else None
 
     @property
-    def settled(self) -> bool:
+    def stable(self) -> bool:
         return self._flow is None and self.state is ConsumerState.STABLE
 
     @property
     def leaving(self) -> bool:
-        return self._left is not None and not self._left.done
+        return self._leave_call is not None and not self._leave_call.done
 
     def owned(self) -> tuple[TopicPartition, ...]:
         return tuple(self._positions)
 
-    def polled(self, *, waits: bool = False) -> None:
-        self._poll = float("inf") if waits else self._time.now + self._settings.max_poll_interval
+    def record_poll(self, *, waiting: bool = False) -> None:
+        self._poll_deadline = float("inf") if waiting else self._clock.now + self._settings.max_poll_interval
 
     def listener_returned(self, error: Exception | None) -> None:
         flow = self._flow
@@ -106,35 +117,35 @@ class ConsumerMembership:
             if flow.done and self._flow is flow:
                 self._flow = None
 
-    def rejoin(self, reason: str) -> None:  # noqa: ARG002 - nobody is told
-        """Say everything once more, at once."""
-        self._repeat, self._next = True, 0.0
+    def rejoin(self, reason: str) -> None:  # noqa: ARG002 - the protocol has no reason
+        """Send a full heartbeat at once."""
+        self._send_all_fields, self._next_heartbeat = True, 0.0
 
     @property
-    def commit_barred(self) -> ConsumerError | None:
-        return CommitFailed(LATE) if self._interest.subscribed and self.epoch <= 0 else None
+    def commit_blocked_by(self) -> ConsumerError | None:
+        return CommitFailed(NOT_A_MEMBER) if self._subscription.subscribed and self.epoch <= 0 else None
 
-    def commit_refused(self, code: int) -> None:
+    def handle_commit_error(self, code: int) -> None:
         if code == ErrorCode.UNKNOWN_MEMBER_ID:
-            self._fenced()
+            self._become_fenced()
 
     def maintain(self, *, polling: bool) -> None:
-        """Raises: ConsumerError, what a listener raises."""
+        """Do everything that is due. Raises: ConsumerError, exceptions of the listener."""
         if polling and self.failure:
             failure, self.failure = self.failure, None
             raise failure
-        self._look_around()
-        if self._interest.subscribed and polling and self.state is ConsumerState.UNSUBSCRIBED:
-            self._begin()
-        if self.state is not ConsumerState.UNSUBSCRIBED and self._poll <= self._time.now:
-            self._poll = float("inf")
+        self._hasten_if_subscription_changed()
+        if self._subscription.subscribed and polling and self.state is ConsumerState.UNSUBSCRIBED:
+            self._start_joining()
+        if self.state is not ConsumerState.UNSUBSCRIBED and self._poll_deadline <= self._clock.now:
+            self._poll_deadline = float("inf")
             if self.state is not ConsumerState.FENCED:
-                self._left = self._say_goodbye()
-                self._fenced()
+                self._leave_call = self._send_leave()
+                self._become_fenced()
         if self._flow is None:
             if self.state is ConsumerState.FENCED:
-                self._flow = Flow(self._lose())
-            elif self.state in (ConsumerState.RECONCILING, ConsumerState.STABLE) and self._differs():
+                self._flow = Flow(self._lose_partitions())
+            elif self.state in (ConsumerState.RECONCILING, ConsumerState.STABLE) and self._target_differs():
                 self.state = ConsumerState.RECONCILING
                 self._flow = Flow(self._reconcile())
         if self._flow:
@@ -143,207 +154,226 @@ class ConsumerMembership:
                 self._flow = None
         self._heartbeat()
 
-    def due(self) -> float:
+    def next_deadline(self) -> float:
         if self.state is ConsumerState.UNSUBSCRIBED:
             return float("inf")
-        sending = self.state is not ConsumerState.FENCED and not self._flying and not self._looks_for_topics
-        return min(self._poll, max(self._next, self._time.now) if sending and self._coordinator.node else float("inf"))
+        sending = self.state is not ConsumerState.FENCED and not self._in_flight and not self._awaits_pattern_topics
+        return min(
+            self._poll_deadline,
+            max(self._next_heartbeat, self._clock.now) if sending and self._coordinator.node else float("inf"),
+        )
 
-    def leave(self, reason: str) -> None:  # noqa: ARG002 - nobody is told
+    def leave(self, reason: str) -> None:  # noqa: ARG002 - the protocol has no reason
         if self.state not in (ConsumerState.UNSUBSCRIBED, ConsumerState.FENCED):
-            self._left = self._say_goodbye()
+            self._leave_call = self._send_leave()
         self.failure = None
-        self._end(ConsumerState.UNSUBSCRIBED)
+        self._reset(ConsumerState.UNSUBSCRIBED)
 
-    # Where it stands
+    # State
 
-    def _begin(self) -> None:
-        self.state, self.epoch, self._said, self._next = ConsumerState.JOINING, JOIN, {}, 0.0
+    def _start_joining(self) -> None:
+        self.state, self.epoch, self._sent_fields, self._next_heartbeat = ConsumerState.JOINING, JOIN, {}, 0.0
 
-    def _end(self, state: ConsumerState) -> None:
+    def _reset(self, state: ConsumerState) -> None:
         if self._flow:
             self._flow.close()
             self._flow = None
-        self.state, self.epoch, self._target, self._said = state, JOIN, frozenset(), {}
-        self._declared = ()
-        self._life += 1
-        self._flying = False
+        self.state, self.epoch, self._target, self._sent_fields = state, JOIN, frozenset(), {}
+        self._reported = ()
+        self._incarnation += 1
+        self._in_flight = False
 
-    def _fenced(self) -> None:
-        self._end(ConsumerState.FENCED)
+    def _become_fenced(self) -> None:
+        self._reset(ConsumerState.FENCED)
 
     @property
-    def _looks_for_topics(self) -> bool:
-        """True before a join, while it is not known what the pattern matches."""
-        return self.epoch == JOIN and self._interest.mode is Mode.PATTERN and not self._metadata.knows_all
+    def _awaits_pattern_topics(self) -> bool:
+        """True before a join, until metadata shows which topics match the pattern."""
+        return (
+            self.epoch == JOIN
+            and self._subscription.type is SubscriptionType.AUTO_PATTERN
+            and not self._metadata.has_all_topics
+        )
 
-    def _look_around(self) -> None:
-        said = self._said.get("subscribed_topic_names")
-        if said is not None and said != sorted(self._interest.topics):
-            self._next = 0.0
+    def _hasten_if_subscription_changed(self) -> None:
+        fields = self._sent_fields.get("subscribed_topic_names")
+        if fields is not None and fields != sorted(self._subscription.topics):
+            self._next_heartbeat = 0.0
 
-    # Towards the target
+    # Reconciliation
 
-    def _resolved(self) -> set[TopicPartition]:
-        """The target by name; topics that are not known yet are asked for and left out."""
-        found = set()
+    def _resolved_target(self) -> set[TopicPartition]:
+        """Return the target by topic name, without topics that the metadata lacks; those are requested."""
+        partitions = set()
         for topic_id, number in self._target:
-            name = self._metadata.names.get(topic_id)
+            name = self._metadata.topic_names.get(topic_id)
             if name is None:
                 self._metadata.retry_later()
             else:
-                found.add((name, number))
-        return found
+                partitions.add((name, number))
+        return partitions
 
-    def _differs(self) -> bool:
-        by = self._target, self._metadata.version, self._positions.version
-        if by != self._agreed:
-            if self._resolved() != set(self._positions):
+    def _target_differs(self) -> bool:
+        current = self._target, self._metadata.version, self._positions.version
+        if current != self._reconciled_with:
+            if self._resolved_target() != set(self._positions):
                 return True
-            self._agreed = by
+            self._reconciled_with = current
         return False
 
     def _reconcile(self) -> Steps:
-        yield POLL  # what was handed out is not done before that
-        self._positions.keep(self._resolved())  # nothing is handed out behind the commit
+        yield POLL  # before it, returned records may still be in work
+        self._positions.keep_only(self._resolved_target())  # no record is returned after the commit
         if self._settings.enable_auto_commit and len(self._positions):
             commit = self._committer.commit(self._positions.to_commit(), self._settings.max_poll_interval, retried=True)
             while not commit.done:
                 yield WAIT
         yield POLL
-        target, owned = self._resolved(), self.owned()
-        gone = tuple(p for p in owned if p not in target)
+        target, owned = self._resolved_target(), self.owned()
+        revoked = tuple(p for p in owned if p not in target)
         added = tuple(sorted(target - set(owned)))
-        self._positions.keep(target)
+        self._positions.keep_only(target)
         first: Exception | None = None
-        if gone:
-            first = yield ListenerCall("revoked", gone)
+        if revoked:
+            first = yield ListenerCall("revoked", revoked)
         kept = [p for p in owned if p in target]
         self._positions.assign([*kept, *added])
         error: Exception | None = None
         if added:
             error = yield ListenerCall("assigned", added)
-        self._declared = self.owned()
+        self._reported = self.owned()
         self.state = ConsumerState.ACKNOWLEDGING
-        self._next = 0.0
+        self._next_heartbeat = 0.0
         if first or error:
             raise first or error  # type: ignore[misc]
 
-    def _lose(self) -> Steps:
+    def _lose_partitions(self) -> Steps:
         yield POLL
         error: Exception | None = None
         if owned := self.owned():
-            self._positions.keep(())
+            self._positions.keep_only(())
             error = yield ListenerCall("lost", owned)
             self._positions.assign(())
-        if self._interest.subscribed:
-            self._begin()
+        if self._subscription.subscribed:
+            self._start_joining()
         if error:
             raise error
 
     # Heartbeats
 
     def _heartbeat(self) -> None:
-        now = self._time.now
-        quiet = self.state in (ConsumerState.UNSUBSCRIBED, ConsumerState.FENCED)
-        if quiet or self._flying or self._looks_for_topics or self._next > now or self._coordinator.node is None:
+        now = self._clock.now
+        outside = self.state in (ConsumerState.UNSUBSCRIBED, ConsumerState.FENCED)
+        if (
+            outside
+            or self._in_flight
+            or self._awaits_pattern_topics
+            or self._next_heartbeat > now
+            or self._coordinator.node is None
+        ):
             return
-        said = self._everything()
-        full = self.epoch == JOIN or not self._said or self._repeat
-        news = said if full else {name: value for name, value in said.items() if self._said.get(name) != value}
-        life = self._life
+        fields = self._all_fields()
+        full = self.epoch == JOIN or not self._sent_fields or self._send_all_fields
+        changed = (
+            fields if full else {name: value for name, value in fields.items() if self._sent_fields.get(name) != value}
+        )
+        incarnation = self._incarnation
         acknowledged = self.state is ConsumerState.ACKNOWLEDGING
 
         def answered(call: OutgoingCall) -> None:
-            if life == self._life:
-                self._beaten(call, said, acknowledged=acknowledged)
+            if incarnation == self._incarnation:
+                self._handle_heartbeat_response(call, fields, acknowledged=acknowledged)
 
-        call = self._coordinator.ask(
-            CONSUMER_GROUP_HEARTBEAT.key, lambda _: self._request(self.epoch, news, full=full), answered
+        call = self._coordinator.send_request(
+            CONSUMER_GROUP_HEARTBEAT.key, lambda _: self._request(self.epoch, changed, full=full), answered
         )
         if call is None:
-            self._next = now + self._backoff.after(0)
+            self._next_heartbeat = now + self._backoff.after(0)
         elif not call.done:
-            self._flying, self._repeat = True, False
+            self._in_flight, self._send_all_fields = True, False
 
-    def _everything(self) -> Mapping[str, object]:
+    def _all_fields(self) -> Mapping[str, object]:
         ids: dict[UUID, list[int]] = {}
-        for topic, number in sorted(self._declared):
+        for topic, number in sorted(self._reported):
             ids.setdefault(self._metadata.topic_id(topic), []).append(number)
         return {
-            "subscribed_topic_names": sorted(self._interest.topics),
-            "topic_partitions": [Wanted.TopicPartition(topic_id=id_, partitions=ps) for id_, ps in ids.items()],
+            "subscribed_topic_names": sorted(self._subscription.topics),
+            "topic_partitions": [Request.TopicPartition(topic_id=id_, partitions=ps) for id_, ps in ids.items()],
         }
 
-    def _request(self, epoch: int, news: Mapping[str, object], *, full: bool) -> Wanted:
+    def _request(self, epoch: int, changed: Mapping[str, object], *, full: bool) -> Request:
         settings = self._settings
-        request = Wanted(
+        request = Request(
             group_id=self._group, member_id=self.member_id, member_epoch=epoch, instance_id=settings.group_instance_id
         )
         if full:
             request.rack_id = settings.client_rack or None
             request.rebalance_timeout_ms = round(settings.max_poll_interval * 1000)
             request.server_assignor = settings.group_remote_assignor
-        for name, value in news.items():
+        for name, value in changed.items():
             setattr(request, name, value)
         if epoch == JOIN:
             request.topic_partitions = []
         return request
 
-    def _beaten(self, call: OutgoingCall, said: Mapping[str, object], *, acknowledged: bool) -> None:
-        now = self._time.now
-        self._flying = False
+    def _handle_heartbeat_response(
+        self, call: OutgoingCall, fields: Mapping[str, object], *, acknowledged: bool
+    ) -> None:
+        now = self._clock.now
+        self._in_flight = False
         if unsupported := call.unsupported:
-            self._fatal(unsupported)
+            self._fail(unsupported)
             return
         if call.failure is not None:
-            self._coordinator.unknown()
-            self._again()
+            self._coordinator.mark_unknown()
+            self._retry()
             return
-        answer: ConsumerGroupHeartbeatResponse = call.answer
-        code = answer.error_code
+        response: ConsumerGroupHeartbeatResponse = call.response
+        code = response.error_code
         if code:
-            self._refused(code, answer.error_message)
+            self._refused(code, response.error_message)
             return
         self._failures = 0
-        self._said = said
-        self.epoch = answer.member_epoch
-        self.interval = answer.heartbeat_interval_ms / 1000 or self.interval
-        late = self._repeat or (self.state is ConsumerState.ACKNOWLEDGING and not acknowledged)  # came up meanwhile
-        self._next = now if late else now + self.interval
-        if answer.assignment is not None:
-            parts = answer.assignment.topic_partitions
-            self._target = frozenset((topic.topic_id, number) for topic in parts for number in topic.partitions)
+        self._sent_fields = fields
+        self.epoch = response.member_epoch
+        self.interval = response.heartbeat_interval_ms / 1000 or self.interval
+        late = self._send_all_fields or (
+            self.state is ConsumerState.ACKNOWLEDGING and not acknowledged
+        )  # since it was sent
+        self._next_heartbeat = now if late else now + self.interval
+        if response.assignment is not None:
+            components = response.assignment.topic_partitions
+            self._target = frozenset((topic.topic_id, number) for topic in components for number in topic.partitions)
         if self.state is ConsumerState.JOINING or (acknowledged and self.state is ConsumerState.ACKNOWLEDGING):
             self.state = ConsumerState.STABLE
-        if self.state is ConsumerState.STABLE and self._differs():
+        if self.state is ConsumerState.STABLE and self._target_differs():
             self.state = ConsumerState.RECONCILING
 
     def _refused(self, code: int, message: str | None) -> None:
         if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            self._again()
-        elif code in ELSEWHERE:
-            self._coordinator.unknown()
-            self._again()
+            self._retry()
+        elif code in COORDINATOR_MOVED:
+            self._coordinator.mark_unknown()
+            self._retry()
         elif code in FENCED:
-            self._fenced()
+            self._become_fenced()
         elif code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             self.failure = broker_error(code, f"ConsumerGroupHeartbeat of {self._group}")
-            self._again()
+            self._retry()
         else:
-            told = f": {message}" if message else ""
-            self._fatal(broker_error(code, f"ConsumerGroupHeartbeat of {self._group}{told}"))
+            detail = f": {message}" if message else ""
+            self._fail(broker_error(code, f"ConsumerGroupHeartbeat of {self._group}{detail}"))
 
-    def _again(self) -> None:
-        self._said = {}
-        self._next = self._time.now + self._backoff.after(self._failures)
+    def _retry(self) -> None:
+        self._sent_fields = {}
+        self._next_heartbeat = self._clock.now + self._backoff.after(self._failures)
         self._failures += 1
 
-    def _fatal(self, error: ConsumerError) -> None:
+    def _fail(self, error: ConsumerError) -> None:
         self.failure = error
-        self._fenced()
+        self._become_fenced()
 
-    def _say_goodbye(self) -> OutgoingCall | None:
-        epoch = LEAVE if self._settings.group_instance_id is None else LEAVE_FOR_A_WHILE
+    def _send_leave(self) -> OutgoingCall | None:
+        epoch = LEAVE if self._settings.group_instance_id is None else STATIC_LEAVE
         request = self._request(epoch, {}, full=False)
-        return self._coordinator.ask(CONSUMER_GROUP_HEARTBEAT.key, lambda _: request)
+        return self._coordinator.send_request(CONSUMER_GROUP_HEARTBEAT.key, lambda _: request)

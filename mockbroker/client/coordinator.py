@@ -1,4 +1,4 @@
-"""Who coordinates the group: found by asking any broker, talked to over a connection of its own.
+"""The coordinator of the group: looked up with FindCoordinator at any broker, with a connection of its own.
 
 Source: AbstractCoordinator.lookupCoordinator of kafka-clients.
 """
@@ -9,77 +9,87 @@ from collections.abc import Callable
 
 from kwire.errorcodes import ErrorCode
 from kwire.messages.find_coordinator import FIND_COORDINATOR, FindCoordinatorRequest, FindCoordinatorResponse
-from mockbroker.client.backoff import Backoff, Moment
-from mockbroker.client.call import OutgoingCall, Span
+from mockbroker.client.backoff import Backoff, Clock
+from mockbroker.client.call import OutgoingCall, VersionRange
 from mockbroker.client.errors import ConsumerError, broker_error
+from mockbroker.client.least_loaded import LeastLoadedRequest
 from mockbroker.client.metadata import Metadata
 from mockbroker.client.network import Network, Node
-from mockbroker.client.question import Question
 
-GROUP = 0  # the kind of key
-ELSEWHERE = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)  # it is to be looked for again
-RETRIED = (
+GROUP = 0  # key type
+COORDINATOR_MOVED = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)  # look it up again
+RETRIABLE = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    *ELSEWHERE,
+    *COORDINATOR_MOVED,
     ErrorCode.REQUEST_TIMED_OUT,
 )
 
 
 class Coordinator:
-    """``node``: None while it is not known. ``failure``: what the user has to know, taken away by the poll that raises
-    it; until then commits and questions that wait for the coordinator end with it.
+    """Coordinator of one group.
+
+    node: None while it is unknown.
+    failure: an error of the lookup. The next poll raises and clears it; until then it ends the commits and inquiries
+        that wait for the coordinator.
+    on_found: called after each successful lookup.
     """
 
-    def __init__(self, group: str, network: Network, metadata: Metadata, time: Moment, backoff: Backoff) -> None:
-        self._group, self._network, self._metadata, self._time, self._backoff = group, network, metadata, time, backoff
+    def __init__(self, group: str, network: Network, metadata: Metadata, clock: Clock, backoff: Backoff) -> None:
+        self._group, self._network, self._metadata, self._clock, self._backoff = (
+            group,
+            network,
+            metadata,
+            clock,
+            backoff,
+        )
         self.node: Node | None = None
         self.failure: ConsumerError | None = None
-        self.found: Callable[[], None] = lambda: None
-        self._question = Question(network, FIND_COORDINATOR.key, self._answered)
-        self._not_before = 0.0
+        self.on_found: Callable[[], None] = lambda: None
+        self._lookup = LeastLoadedRequest(network, FIND_COORDINATOR.key, self._answered)
+        self._retry_at = 0.0
         self._failures = 0
 
-    def ask(
+    def send_request(
         self,
         key: int,
         build: Callable[[int], object],
-        then: Callable[[OutgoingCall], None] | None = None,
+        on_done: Callable[[OutgoingCall], None] | None = None,
         *,
         timeout: float | None = None,
-        versions: Span = (0, None),
+        versions: VersionRange = (0, None),
     ) -> OutgoingCall | None:
-        """Send a request to the coordinator; None while it is not known, or cannot be reached just now."""
-        if self.node is None or not self._network.can_ask(self.node):
+        """Send a request to the coordinator; None while it is unknown or in reconnect backoff."""
+        if self.node is None or not self._network.can_send(self.node):
             return None
-        return self._network.ask(self.node, key, build, then, timeout=timeout, versions=versions)
+        return self._network.send_request(self.node, key, build, on_done, timeout=timeout, versions=versions)
 
-    def unknown(self) -> None:
-        """It is somebody else, or gone: look again. What is consumed meanwhile goes on."""
+    def mark_unknown(self) -> None:
+        """Look the coordinator up again: it moved or failed. Fetches continue meanwhile."""
         self.node = None
 
-    def hang_up(self) -> None:
-        """It does not answer: what is under way to it is given up, and it is looked for anew."""
+    def disconnect(self) -> None:
+        """Close the connection to a coordinator that does not respond; its requests fail, and it is looked up again."""
         node, self.node = self.node, None
         if node and node.link:
-            node.link.close("the session is over")
+            node.link.close("the session timed out")
 
-    def lost(self, node: Node) -> None:
-        """The connection of a node ended."""
+    def handle_disconnect(self, node: Node) -> None:
+        """Look the coordinator up again if ``node`` is it; the connection to ``node`` ended."""
         if node is self.node:
             self.node = None
-            self._not_before = max(self._not_before, self._time.now + self._backoff.after(self._failures))
+            self._retry_at = max(self._retry_at, self._clock.now + self._backoff.after(self._failures))
             self._failures += 1
 
-    def due(self) -> float:
-        """When ``find_if_due`` has something to do."""
-        return float("inf") if self.node or self._question.under_way else self._not_before
+    def next_deadline(self) -> float:
+        """Return the time of the next lookup."""
+        return float("inf") if self.node or self._lookup.in_flight else self._retry_at
 
     def find_if_due(self) -> None:
-        """Ask who it is, if that is not known."""
-        if self.node or self._question.under_way or self._time.now < self._not_before:
+        """Send FindCoordinator if the coordinator is unknown and the backoff is over."""
+        if self.node or self._lookup.in_flight or self._clock.now < self._retry_at:
             return
-        if not self._question.ask(self._request):
-            self._not_before = self._time.now + self._backoff.after(0)
+        if not self._lookup.send(self._request):
+            self._retry_at = self._clock.now + self._backoff.after(0)
 
     def _request(self, version: int) -> FindCoordinatorRequest:
         if version >= 4:
@@ -89,34 +99,34 @@ class Coordinator:
     def _answered(self, call: OutgoingCall) -> None:
         if call.failure is not None:
             self.failure = call.unsupported or self.failure
-            self._again()
+            self._retry()
             return
-        answer: FindCoordinatorResponse = call.answer
-        told: FindCoordinatorResponse | FindCoordinatorResponse.Coordinator = answer
+        response: FindCoordinatorResponse = call.response
+        coordinator: FindCoordinatorResponse | FindCoordinatorResponse.Coordinator = response
         if call.version >= 4:
-            if len(answer.coordinators) != 1:
-                answered = len(answer.coordinators)
+            if len(response.coordinators) != 1:
+                answered = len(response.coordinators)
                 self.failure = ConsumerError(f"one coordinator was asked for, {answered} were answered")
-                self._again()
+                self._retry()
                 return
-            told = answer.coordinators[0]
-            if told.key != self._group:  # an answer to another question
-                self._again()
+            coordinator = response.coordinators[0]
+            if coordinator.key != self._group:  # a response about another group
+                self._retry()
                 return
-        if told.error_code:
-            if told.error_code not in RETRIED:
-                self.failure = broker_error(told.error_code, f"coordinator of group {self._group}")
-            self._again()
+        if coordinator.error_code:
+            if coordinator.error_code not in RETRIABLE:
+                self.failure = broker_error(coordinator.error_code, f"coordinator of group {self._group}")
+            self._retry()
             return
-        self.node = self._network.coordinator(told.node_id, told.host, told.port)
-        if not self._network.can_ask(self.node):  # found, and not to be reached: others may know better soon
+        self.node = self._network.coordinator(coordinator.node_id, coordinator.host, coordinator.port)
+        if not self._network.can_send(self.node):  # found, and not to be reached: others may know better soon
             self.node = None
-            self._again()
+            self._retry()
             return
         self._failures, self.failure = 0, None
-        self.found()
+        self.on_found()
 
-    def _again(self) -> None:
+    def _retry(self) -> None:
         self._metadata.refresh()
-        self._not_before = self._time.now + self._backoff.after(self._failures)
+        self._retry_at = self._clock.now + self._backoff.after(self._failures)
         self._failures += 1

@@ -1,7 +1,8 @@
-"""The engine on trio: connections, the clock, and the tasks that move it.
+"""The engine on trio: connections, the clock, and the tasks that advance it.
 
-One task waits for the bytes of each connection and one sends them, one keeps the time. Whatever comes in moves the
-engine at once, so heartbeats, joins and answers do not wait for the user; what has to wait for the user's poll does.
+Each connection has a task that receives and one that sends; one more task runs the timers. Received bytes advance the
+engine at once, so heartbeats and joins do not wait for the user. What needs the user's poll, such as calls of the
+listener, waits for it.
 """
 
 from __future__ import annotations
@@ -14,33 +15,34 @@ from mockbroker.client.engine import Engine
 from mockbroker.client.errors import Wakeup
 from mockbroker.client.link import Link, LinkState
 
-RECEIVED = 2**18  # bytes asked of a socket at a time
+RECEIVE_BYTES = 2**18  # the most bytes that are read from a socket at a time
 
 Connect = Callable[[str, int], Awaitable[trio.abc.Stream]]
 
 
 class Driver:
-    """Runs in ``nursery`` from ``start`` to ``stop``. ``connect``: gives the stream to a host and port.
+    """Runs an engine in ``nursery`` from ``start`` to ``stop``.
 
-    Its tasks are shielded: who is cancelled from outside can still commit and leave the group before he stops them.
+    Its tasks are shielded from cancellation: a cancelled user can still commit and leave the group before ``stop``.
+    Args: ``connect``: returns a stream to a host and port.
     """
 
     def __init__(self, engine: Engine, nursery: trio.Nursery, connect: Connect) -> None:
         self.engine, self._nursery, self._connect = engine, nursery, connect
-        self._changed = trio.Event()  # something happened that a waiting poll may want to know
-        self._earlier = trio.Event()  # the next deadline has moved
-        self._woken = False
+        self._changed = trio.Event()  # wakes a waiting poll, which checks for records
+        self._deadline_moved = trio.Event()  # the next deadline has moved
+        self._wakeup_requested = False
         self._sending: dict[Link, trio.Event] = {}
-        self._carrying: dict[Link, trio.CancelScope] = {}  # connections that are there
+        self._connections: dict[Link, trio.CancelScope] = {}  # the open ones
         self._scopes: set[trio.CancelScope] = set()
         self._stopped = False
 
     def start(self) -> None:
-        """Keep the time, and do what the engine wants done."""
-        self._nursery.start_soon(self._shielded, self.keep_time)
+        """Start the timers."""
+        self._nursery.start_soon(self._shielded, self.run_timers)
 
     def stop(self) -> None:
-        """End everything that runs."""
+        """Cancel all tasks."""
         self._stopped = True
         for scope in self._scopes:
             scope.cancel()
@@ -55,80 +57,84 @@ class Driver:
             finally:
                 self._scopes.discard(scope)
 
-    def now(self) -> None:
-        """ListenerCall the engine the time."""
-        self.engine.time.now = trio.current_time()
+    def update_clock(self) -> None:
+        """Set the engine's clock."""
+        self.engine.clock.now = trio.current_time()
 
     def advance(self) -> None:
-        """Move the engine, without what only the user may do."""
-        self.now()
+        """Advance the engine outside of a poll."""
+        self.update_clock()
         self.engine.advance(polling=False)
         self.flush()
 
     def flush(self) -> None:
-        """Do what the engine wants done outside."""
+        """Open and close connections as the engine asks, and wake the tasks that send."""
         network = self.engine.network
         while network.to_open:
             link = network.to_open.pop()
             self._sending[link] = trio.Event()
-            self._nursery.start_soon(self._shielded, self._serve, link)
+            self._nursery.start_soon(self._shielded, self._run_connection, link)
         for link, ready in self._sending.items():
             if link.outgoing or link.state is LinkState.CLOSED:
                 ready.set()
-        for link, scope in self._carrying.items():
-            if link.state is LinkState.CLOSED:  # whoever sends may wait for a peer that reads nothing
+        for link, scope in self._connections.items():
+            if link.state is LinkState.CLOSED:  # the sending task may wait for a peer that does not read
                 scope.cancel()
-        self._earlier.set()
+        self._deadline_moved.set()
 
     async def wait(self, deadline: float, *, interruptible: bool = True) -> None:
-        """Until something happened, or the deadline. Raises: Wakeup."""
+        """Wait until the engine was advanced, or the deadline. Raises: Wakeup."""
         self._changed = trio.Event()
         if interruptible:
             self.raise_wakeup()
         with trio.move_on_at(deadline):
             await self._changed.wait()
 
-    def wake(self, *, up: bool) -> None:
-        """Let who waits, or waits next, be woken; or not any more."""
-        self._woken = up
+    def request_wakeup(self) -> None:
+        """Make the current ``wait``, or the next check, raise Wakeup."""
+        self._wakeup_requested = True
         self._changed.set()
 
+    def clear_wakeup(self) -> None:
+        """Cancel a requested wakeup that was not raised."""
+        self._wakeup_requested = False
+
     def raise_wakeup(self) -> None:
-        """Raises: Wakeup, once for each call of ``wake``."""
-        if self._woken:
-            self._woken = False
+        """Raises: Wakeup, if it was requested since the last one."""
+        if self._wakeup_requested:
+            self._wakeup_requested = False
             raise Wakeup("wakeup was called")
 
-    async def keep_time(self) -> None:
-        """Moves the engine when something is due."""
+    async def run_timers(self) -> None:
+        """Advance the engine at each of its deadlines."""
         while True:
-            self._earlier = trio.Event()
-            with trio.move_on_at(self.engine.due()) as scope:
-                await self._earlier.wait()
+            self._deadline_moved = trio.Event()
+            with trio.move_on_at(self.engine.next_deadline()) as scope:
+                await self._deadline_moved.wait()
             if scope.cancelled_caught:
-                self._go_on()
+                self._advance_and_notify()
 
-    def _go_on(self) -> None:
-        """Something came that the user did not ask for: move the engine, and tell whoever waits."""
+    def _advance_and_notify(self) -> None:
+        """Advance the engine after an event that is not the user's, and wake a waiting poll."""
         self.advance()
         self._changed.set()
 
-    async def _serve(self, link: Link) -> None:
-        """One connection, from its beginning to its end."""
+    async def _run_connection(self, link: Link) -> None:
+        """Run one connection from connecting to closing."""
         try:
             stream: trio.abc.Stream | None = None
             try:
                 with trio.move_on_at(link.deadline):
                     stream = await self._connect(link.host, link.port)
             except OSError as error:
-                self.now()
+                self.update_clock()
                 link.close(f"{link.host}:{link.port} cannot be reached: {error}")
                 return
             if stream is None:
-                link.close(f"{link.host}:{link.port} took too long to connect")
+                link.close(f"{link.host}:{link.port} did not accept the connection within the timeout")
                 return
             async with stream, trio.open_nursery() as nursery:
-                self._carrying[link] = nursery.cancel_scope
+                self._connections[link] = nursery.cancel_scope
                 if link.state is LinkState.CLOSED:
                     return
                 link.opened()
@@ -137,23 +143,23 @@ class Driver:
                 nursery.cancel_scope.cancel()
         finally:
             self._sending.pop(link, None)
-            self._carrying.pop(link, None)
-            self.now()
+            self._connections.pop(link, None)
+            self.update_clock()
             link.closed()
             if not self._stopped:
-                self._go_on()
+                self._advance_and_notify()
 
     async def _receive(self, link: Link, stream: trio.abc.Stream) -> None:
         while link.state is not LinkState.CLOSED:
             try:
-                data = await stream.receive_some(RECEIVED)
+                data = await stream.receive_some(RECEIVE_BYTES)
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 return
             if not data:
                 return
-            self.now()
-            link.received(bytes(data), self.engine.time.now)
-            self._go_on()
+            self.update_clock()
+            link.received(bytes(data), self.engine.clock.now)
+            self._advance_and_notify()
 
     async def _send(self, link: Link, stream: trio.abc.Stream, scope: trio.CancelScope) -> None:
         while True:
@@ -173,5 +179,5 @@ class Driver:
 
 
 async def connect_tcp(host: str, port: int) -> trio.abc.Stream:
-    """A TCP connection. Raises: OSError."""
+    """Open a TCP connection. Raises: OSError."""
     return await trio.open_tcp_stream(host, port)

@@ -1,7 +1,7 @@
-"""A whole consumer without sockets and clock: the parts, put together, and the one step that moves them.
+"""A whole consumer without sockets and clocks: it connects the components and advances them.
 
-Whoever drives it sets ``time.now``, gives what came in, calls ``step``, does what ``network`` and ``tell`` ask for, and
-comes back at ``due()`` or when something came.
+The driver sets ``clock.now``, passes received bytes to the links, calls ``advance``, opens the connections of
+``network.to_open``, calls the listener for ``listener_call``, and returns at ``next_deadline()`` or when bytes arrive.
 """
 
 from __future__ import annotations
@@ -10,31 +10,35 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kwire.assignors import Assignor, assignor
-from mockbroker.client.backoff import Backoff, Moment
+from mockbroker.client.backoff import Backoff, Clock
 from mockbroker.client.classic.member import ClassicMembership
-from mockbroker.client.committed import CommittedInquiry
+from mockbroker.client.committed_offsets import CommittedInquiry
 from mockbroker.client.committing import Commit, Committer
+from mockbroker.client.components import Components
 from mockbroker.client.consumer_member import ConsumerMembership
 from mockbroker.client.coordinator import Coordinator
 from mockbroker.client.errors import IllegalUse
 from mockbroker.client.fetching import Fetcher
 from mockbroker.client.flow import ListenerCall
-from mockbroker.client.interest import Interest, Mode
 from mockbroker.client.log_offsets import LogInquiry
 from mockbroker.client.membership import Membership
 from mockbroker.client.metadata import Metadata, TopicInquiry, TopicPartition
 from mockbroker.client.network import Network
-from mockbroker.client.parts import Parts
+from mockbroker.client.position_resolver import Resolver
 from mockbroker.client.positions import Positions
 from mockbroker.client.records import ConsumerRecord
-from mockbroker.client.resolving import Resolver
 from mockbroker.client.settings import CONSUMER, Settings
+from mockbroker.client.subscription import SubscriptionState, SubscriptionType
 
 Inquiry = CommittedInquiry | LogInquiry | TopicInquiry
 
 
 class Engine:
-    """``chance``: numbers from 0 to 1; ``wall_ms``: the time of day; ``member_id``: for the consumer protocol."""
+    """The engine of one consumer.
+
+    Args: ``bootstrap``: hosts and ports; ``jitter``: returns numbers from 0 to 1, for backoffs; ``wall_clock_ms``:
+    returns the time in ms since 1970; ``member_id``: of a member of the consumer protocol, which chooses its own.
+    """
 
     def __init__(
         self,
@@ -42,133 +46,134 @@ class Engine:
         group: str | None,
         settings: Settings,
         *,
-        chance: Callable[[], float],
-        wall_ms: Callable[[], int],
+        jitter: Callable[[], float],
+        wall_clock_ms: Callable[[], int],
         member_id: str,
     ) -> None:
         self.group, self.settings = group, settings
-        self.time = Moment()
-        backoff = Backoff(settings.retry_backoff, settings.retry_backoff_max, chance)
-        reconnect = Backoff(settings.reconnect_backoff, settings.reconnect_backoff_max, chance)
-        self.network = Network(bootstrap, settings, self.time, reconnect)
-        self.metadata = Metadata(self.network, settings, self.time, backoff)
-        self.interest = Interest()
+        self.clock = Clock()
+        backoff = Backoff(settings.retry_backoff, settings.retry_backoff_max, jitter)
+        reconnect = Backoff(settings.reconnect_backoff, settings.reconnect_backoff_max, jitter)
+        self.network = Network(bootstrap, settings, self.clock, reconnect)
+        self.metadata = Metadata(self.network, settings, self.clock, backoff)
+        self.subscription = SubscriptionState()
         self.positions = Positions()
-        self.coordinator = Coordinator(group or "", self.network, self.metadata, self.time, backoff)
-        self.committer = Committer(group or "", self.coordinator, self.metadata, self.time, backoff)
-        self._parts = parts = Parts(
+        self.coordinator = Coordinator(group or "", self.network, self.metadata, self.clock, backoff)
+        self.committer = Committer(group or "", self.coordinator, self.metadata, self.clock, backoff)
+        self._components = components = Components(
             group,
             settings,
-            self.time,
+            self.clock,
             backoff,
             self.network,
             self.metadata,
-            self.interest,
+            self.subscription,
             self.positions,
             self.coordinator,
             self.committer,
         )
-        self.resolver = Resolver(parts, wall_ms)
-        self.fetcher = Fetcher(parts, self.resolver)
+        self.resolver = Resolver(components, wall_clock_ms)
+        self.fetcher = Fetcher(components, self.resolver)
         self.member: Membership | None = None
         if group is not None:
             if settings.group_protocol == CONSUMER:
-                self.member = ConsumerMembership(member_id, parts)
+                self.member = ConsumerMembership(member_id, components)
             else:
-                self.member = ClassicMembership(_made(settings.assignors), parts)
+                self.member = ClassicMembership(_assignors(settings.assignors), components)
             self.committer.member = self.member
-        self.network.node_lost = self.coordinator.lost
+        self.network.on_disconnect = self.coordinator.handle_disconnect
         self._auto_commit_at = float("inf")
         self._inquiries: list[Inquiry] = []
-        self._wanted_version = -1
+        self._required_version = -1
         self._assigned_version = 0
-        self._matched = -1  # the version of the metadata that the pattern was held against
+        self._matched_version = -1  # the version of the metadata that the pattern was matched with
 
-    # What the user wants
+    # Calls of the user
 
     def subscribe(self, topics: Iterable[str] | re.Pattern[str]) -> None:
-        """Raises: IllegalUse without a group, or after ``assign``."""
+        """Subscribe to topics or a pattern. Raises: IllegalUse without a group, or after ``assign``."""
         if self.member is None:
-            raise IllegalUse("to subscribe takes a group; without one, assign partitions")
-        self.interest.subscribe(topics)
-        self.metadata.want_matching(self.interest.pattern)
+            raise IllegalUse("subscribe() needs a group: open the consumer with group=..., or use assign()")
+        self.subscription.subscribe(topics)
+        self.metadata.require_matching_topics(self.subscription.pattern)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Partitions of the user's choice. Raises: IllegalUse after ``subscribe``."""
+        """Read partitions of the user's choice. Raises: IllegalUse after ``subscribe``."""
         partitions = list(dict.fromkeys(partitions))
-        if not partitions and self.interest.mode is Mode.NOTHING:
+        if not partitions and self.subscription.type is SubscriptionType.NONE:
             return
-        self.interest.assign()
-        self.fetcher.forget(set(self.positions) - set(partitions))
+        self.subscription.assign()
+        self.fetcher.drop_partitions(set(self.positions) - set(partitions))
         self.positions.assign(partitions)
-        self.metadata.want({topic for topic, _ in partitions})
+        self.metadata.require_topics({topic for topic, _ in partitions})
         if not partitions:
-            self.interest.nothing()
+            self.subscription.clear()
         self._auto_commit_later()
 
     def unsubscribe(self) -> None:
-        """Read nothing any more; a member leaves its group."""
-        if self.member and self.interest.subscribed:
+        """Give up all topics and partitions; a member leaves its group."""
+        if self.member and self.subscription.subscribed:
             self.member.leave("the consumer unsubscribed from all topics")
-        self.interest.nothing()
-        self.metadata.want_matching(None)
-        self.metadata.want(())
-        self.fetcher.forget(self.positions)
+        self.subscription.clear()
+        self.metadata.require_matching_topics(None)
+        self.metadata.require_topics(())
+        self.fetcher.drop_partitions(self.positions)
         self.positions.assign(())
 
-    # What happens
+    # Polls and time
 
     @property
     def listener_call(self) -> ListenerCall | None:
-        """What the user's listener has to be told before anything else."""
-        return self.member.listener_call if self.member and self.interest.subscribed else None
+        """The pending call of the user's listener; a rebalance waits until it has returned."""
+        return self.member.listener_call if self.member and self.subscription.subscribed else None
 
     def listener_returned(self, error: Exception | None) -> None:
-        """The listener has been told; ``error``: what it raised."""
+        """Continue after the listener; ``error``: what it raised, else None."""
         assert self.member
         self.member.listener_returned(error)
 
-    def polled(self, *, waits: bool = False) -> None:
-        """The user polls; ``waits``: for something to come, and is not missed meanwhile."""
-        if self.member and self.interest.subscribed:
-            self.member.polled(waits=waits)
+    def record_poll(self, *, waiting: bool = False) -> None:
+        """Restart ``max_poll_interval``; ``waiting``: the user waits inside the poll, so it does not run."""
+        if self.member and self.subscription.subscribed:
+            self.member.record_poll(waiting=waiting)
 
     def auto_commit(self) -> None:
-        """Commit where everything is if it is time to; nobody waits for it."""
-        now = self.time.now
+        """Commit all positions if ``auto_commit_interval`` has passed; no call waits for the result."""
+        now = self.clock.now
         if now < self._auto_commit_at or not self.auto_commits:
             return
         self._auto_commit_later()
         if offsets := self.positions.to_commit():
-            self.committer.commit(offsets, self.settings.default_api_timeout, retried=False, then=self._auto_committed)
+            self.committer.commit(
+                offsets, self.settings.default_api_timeout, retried=False, on_done=self._auto_committed
+            )
 
     @property
     def auto_commits(self) -> bool:
         return self.settings.enable_auto_commit and self.group is not None
 
     def _auto_commit_later(self) -> None:
-        self._auto_commit_at = self.time.now + self.settings.auto_commit_interval
+        self._auto_commit_at = self.clock.now + self.settings.auto_commit_interval
 
     def _auto_committed(self, commit: Commit) -> None:
-        if commit.error is not None:  # soon again
-            self._auto_commit_at = min(self._auto_commit_at, self.time.now + self.settings.retry_backoff)
+        if commit.error is not None:  # retry soon
+            self._auto_commit_at = min(self._auto_commit_at, self.clock.now + self.settings.retry_backoff)
 
     def advance(self, *, polling: bool) -> None:
-        """As far as it goes. Raises: what only the user can mend, if ``polling``."""
+        """Do everything that is due. With ``polling``, raise the errors that the user has to handle."""
         self.network.tick()
-        if self.interest.version != self._wanted_version and self.interest.subscribed:
-            self._wanted_version = self.interest.version
-            self.metadata.want(self.interest.topics)
-        self.metadata.want_aside(topic for inquiry in self._inquiries for topic in inquiry.topics)
+        if self.subscription.version != self._required_version and self.subscription.subscribed:
+            self._required_version = self.subscription.version
+            self.metadata.require_topics(self.subscription.topics)
+        self.metadata.require_inquiry_topics(topic for inquiry in self._inquiries for topic in inquiry.topics)
         self.metadata.request_if_due()
-        if self.interest.mode is Mode.PATTERN and self.metadata.knows_all and self._matched != self.metadata.version:
-            self._matched = self.metadata.version
-            self.interest.set_topics(self.metadata.matching())
-        if self.group is not None and (self.interest.subscribed or self.committer.busy or self._asks_coordinator()):
+        if self.subscription.type is SubscriptionType.AUTO_PATTERN and self.metadata.has_all_topics:
+            self._match_pattern()
+        if self._needs_coordinator:
             self.coordinator.find_if_due()
         if polling:
             self._raise()
-        if self.member and (self.interest.subscribed or self.member.leaving):
+        if self.member and (self.subscription.subscribed or self.member.leaving):
             self.member.maintain(polling=polling)
             if self._assigned_version != self.positions.version:
                 self._assigned_version = self.positions.version
@@ -177,85 +182,93 @@ class Engine:
         self.resolver.resolve_positions()
         for inquiry in self._inquiries:
             if isinstance(inquiry, CommittedInquiry) and self.coordinator.failure:
-                inquiry.give_up(self.coordinator.failure)
-            inquiry.ask_if_due()
+                inquiry.fail(self.coordinator.failure)
+            inquiry.send_if_due()
         self._inquiries = [inquiry for inquiry in self._inquiries if not inquiry.done]
         if polling:
             self._raise()
 
     @property
     def leaving(self) -> bool:
-        """True while somebody still has to hear something of this consumer."""
+        """True while a commit or a request to leave the group has no response."""
         return self.committer.busy or (self.member is not None and self.member.leaving)
 
-    def _asks_coordinator(self) -> bool:
-        return any(isinstance(inquiry, CommittedInquiry) for inquiry in self._inquiries) or (
-            self.interest.mode is Mode.PARTITIONS
+    def _match_pattern(self) -> None:
+        if self._matched_version != self.metadata.version:
+            self._matched_version = self.metadata.version
+            self.subscription.set_topics(self.metadata.matching())
+
+    @property
+    def _needs_coordinator(self) -> bool:
+        return self.group is not None and (
+            self.subscription.type is not SubscriptionType.NONE
+            or self.committer.busy
+            or any(isinstance(inquiry, CommittedInquiry) for inquiry in self._inquiries)
         )
 
     def _raise(self) -> None:
         self.metadata.raise_errors()
-        for part in (self.coordinator, self.resolver, self.fetcher):
-            if part.failure is not None:
-                failure, part.failure = part.failure, None
+        for component in (self.coordinator, self.resolver, self.fetcher):
+            if component.failure is not None:
+                failure, component.failure = component.failure, None
                 raise failure
 
-    def due(self) -> float:
-        """When ``advance`` has something to do though nothing came, in the time of ``time.now``."""
-        parts = [self.network, self.metadata, self.committer, self.resolver, self.fetcher, *self._inquiries]
-        at = min(part.due() for part in parts)
-        if self.group is not None and (self.interest.subscribed or self.committer.busy or self._asks_coordinator()):
-            at = min(at, self.coordinator.due())
-        if self.member and self.interest.subscribed:
-            at = min(at, self.member.due())
+    def next_deadline(self) -> float:
+        """Return the time at which ``advance`` has something to do, even if no bytes arrive."""
+        components = [self.network, self.metadata, self.committer, self.resolver, self.fetcher, *self._inquiries]
+        at = min(component.next_deadline() for component in components)
+        if self._needs_coordinator:
+            at = min(at, self.coordinator.next_deadline())
+        if self.member and self.subscription.subscribed:
+            at = min(at, self.member.next_deadline())
         return at
 
     @property
     def auto_commit_at(self) -> float:
         return self._auto_commit_at if self.auto_commits and len(self.positions) else float("inf")
 
-    def take_records(self, most: int) -> list[ConsumerRecord]:
-        """Records to hand out."""
-        return self.fetcher.take_records(most)
+    def collect_records(self, max_records: int) -> list[ConsumerRecord]:
+        """Return records for the user, at most ``max_records``."""
+        return self.fetcher.collect_records(max_records)
 
-    # Questions
+    # Inquiries: questions of the user that brokers response
 
-    def ask_committed(self, partitions: Iterable[TopicPartition]) -> CommittedInquiry:
-        """Raises: IllegalUse without a group."""
+    def inquire_committed(self, partitions: Iterable[TopicPartition]) -> CommittedInquiry:
+        """Fetch committed offsets. Raises: IllegalUse without a group."""
         if self.group is None:
-            raise IllegalUse("there are no committed offsets without a group")
-        inquiry = CommittedInquiry(partitions, self._parts)
+            raise IllegalUse("committed() needs a group: open the consumer with group=...")
+        inquiry = CommittedInquiry(partitions, self._components)
         self._inquiries.append(inquiry)
         return inquiry
 
-    def ask_log(self, wanted: Mapping[TopicPartition, int]) -> LogInquiry:
-        """Offsets by timestamp in ms, or one of Kafka's questions below zero."""
-        inquiry = self.resolver.inquire(wanted)
+    def inquire_log(self, wanted: Mapping[TopicPartition, int]) -> LogInquiry:
+        """List offsets by timestamp: ms since 1970, or one of Kafka's negative values (-1 latest, -2 earliest)."""
+        inquiry = self.resolver.log_inquiry(wanted)
         self._inquiries.append(inquiry)
         return inquiry
 
-    def ask_topic(self, topic: str) -> TopicInquiry:
-        """How many partitions it has."""
+    def inquire_topic(self, topic: str) -> TopicInquiry:
+        """Look up the number of partitions of a topic."""
         inquiry = TopicInquiry(topic, self.metadata)
         self._inquiries.append(inquiry)
         return inquiry
 
-    def give_up(self, inquiry: Inquiry) -> None:
-        """Nobody waits for it any more."""
+    def drop_inquiry(self, inquiry: Inquiry) -> None:
+        """Drop an inquiry whose caller no longer waits."""
         self._inquiries = [one for one in self._inquiries if one is not inquiry]
 
 
-def _made(assignors: Sequence[str | Assignor]) -> list[Assignor]:
+def _assignors(assignors: Sequence[str | Assignor]) -> list[Assignor]:
     return [assignor(one) if isinstance(one, str) else one for one in assignors]
 
 
 def addresses(bootstrap: str | Sequence[str]) -> list[tuple[str, int]]:
-    """``host:port``, several of them with commas or as a list. Raises: ValueError."""
+    """Return the hosts and ports of ``host:port``, several separated by commas or as a list. Raises: ValueError."""
     listed = bootstrap.split(",") if isinstance(bootstrap, str) else bootstrap
-    found = []
+    hosts_and_ports = []
     for one in listed:
         host, colon, port = one.strip().rpartition(":")
         if not colon or not host or not port.isdigit():
-            raise ValueError(f"{one.strip()!r} is not host:port")
-        found.append((host.strip("[]"), int(port)))
-    return found
+            raise ValueError(f"invalid bootstrap address {one.strip()!r}: use host:port")
+        hosts_and_ports.append((host.strip("[]"), int(port)))
+    return hosts_and_ports

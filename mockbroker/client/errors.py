@@ -1,4 +1,4 @@
-"""What a consumer raises."""
+"""Exceptions of the consumer."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from kwire.errorcodes import ErrorCode
 
 
 class ConsumerError(Exception):
-    """Something that the user of a consumer has to know."""
+    """Base class of the consumer's exceptions."""
 
 
 class BrokerError(ConsumerError):
-    """A broker answered with an error that trying again does not mend. ``code``: Kafka's."""
+    """A broker returned an error that the consumer does not retry. ``code``: Kafka's error code."""
 
     def __init__(self, code: int, where: str) -> None:
         self.code = code
@@ -22,57 +22,65 @@ class AuthorizationFailed(BrokerError):
 
 
 class FencedInstance(BrokerError):
-    """Another member has this member's group instance id."""
+    """FENCED_INSTANCE_ID: another member with the same ``group_instance_id`` has replaced this one."""
 
 
 class InconsistentGroupProtocol(BrokerError):
-    """No assignor that all members of the group have, or another protocol type."""
+    """The members of the group have no assignor in common, or the group has another protocol type."""
 
 
 class UnsupportedVersion(ConsumerError):
-    """The broker and the consumer have no version of an API in common that can carry what is to be said."""
+    """The broker and the consumer have no version of an API in common that can carry the request."""
 
 
 class NoOffset(ConsumerError):
-    """A partition without a committed offset, or with a position out of range, and the reset policy is ``none``.
+    """A partition has no valid position, and ``auto_offset_reset`` is ``"none"``.
 
-    Also an offset of a topic that has been deleted and created again.
+    No offset is committed, the offset is out of range, or the topic was deleted and created again.
+
+    partitions: the affected partitions with their offsets; None where no offset is committed.
     """
 
-    def __init__(self, partitions: dict[tuple[str, int], int | None], why: str | None = None) -> None:
+    def __init__(self, partitions: dict[tuple[str, int], int | None], reason: str | None = None) -> None:
         self.partitions = partitions
-        told = ", ".join(f"{t}-{n}" + ("" if at is None else f" at {at}") for (t, n), at in partitions.items())
-        outside = any(at is not None for at in partitions.values())
-        what = why or ("offsets out of range" if outside else "no committed offset")
-        super().__init__(f"{what} and no reset policy: {told}")
+        listed = ", ".join(f"{t}-{n}" + ("" if at is None else f" at {at}") for (t, n), at in partitions.items())
+        out_of_range = any(at is not None for at in partitions.values())
+        problem = reason or ("offset out of range" if out_of_range else "no committed offset")
+        super().__init__(f"{problem}: {listed}; seek, or set auto_offset_reset to something other than none")
 
 
 class LogTruncated(ConsumerError):
-    """The log no longer has what was read, and the reset policy is ``none``. ``end``: where it ends."""
+    """The new leader's log lacks records that were read, and ``auto_offset_reset`` is ``"none"``.
+
+    position: offset of the next record to read.
+    end: end offset of the log for the leader epoch of the position.
+    """
 
     def __init__(self, partition: tuple[str, int], position: int, end: int) -> None:
         self.partition, self.position, self.end = partition, position, end
-        super().__init__(f"{partition[0]}-{partition[1]} was read up to {position}; the log now ends at {end}")
+        super().__init__(
+            f"{partition[0]}-{partition[1]} was truncated: the position is {position}, the log ends at {end}; seek"
+        )
 
 
 class CorruptRecord(ConsumerError):
-    """Bytes that are no records. The position stays; seek to pass over them."""
+    """A broker sent bytes that are not valid records. The position does not move; seek to skip them."""
 
-    def __init__(self, partition: tuple[str, int], offset: int, why: str) -> None:
+    def __init__(self, partition: tuple[str, int], offset: int, reason: str) -> None:
         self.partition, self.offset = partition, offset
-        super().__init__(f"{partition[0]}-{partition[1]} at offset {offset}: {why}")
+        super().__init__(f"{partition[0]}-{partition[1]} at offset {offset}: {reason}")
 
 
 class CommitFailed(ConsumerError):
-    """The group has gone on without this member: what it committed may be read again by another."""
+    """The commit was rejected: this consumer is no member any more, and its records may be read again by others."""
 
 
 class RebalanceInProgress(ConsumerError):
-    """Not committed because a rebalance is going on; poll, and commit again."""
+    """The commit was rejected because a rebalance is in progress; poll, then commit again."""
 
 
 class UnjoinedGroup(ConsumerError):
-    """The member was out of the group before it had joined; it joins again by itself, with this as the reason."""
+    """The member left the group before its JoinGroup was answered. The consumer joins again by itself."""
 
 
 class UnknownAssignor(ConsumerError):
@@ -80,27 +88,27 @@ class UnknownAssignor(ConsumerError):
 
 
 class TimedOut(ConsumerError):
-    """It took longer than it was allowed to."""
+    """A call did not complete within its timeout."""
 
 
 class Wakeup(ConsumerError):
-    """``wakeup`` was called."""
+    """``wakeup`` was called during or before this call."""
 
 
 class ConcurrentUse(ConsumerError):
-    """Two tasks used one consumer at the same time."""
+    """Two tasks use one consumer at the same time."""
 
 
 class NotAssigned(ConsumerError):
-    """A partition that this consumer does not have."""
+    """The partition is not assigned to this consumer."""
 
 
 class IllegalUse(ConsumerError):
-    """What was asked for does not go with what the consumer does, as ``assign`` after ``subscribe``."""
+    """The call is not allowed in this state of the consumer, such as ``assign`` after ``subscribe``."""
 
 
 def name(code: int) -> str:
-    """Kafka's name of an error code, or its number."""
+    """Return Kafka's name of an error code, or ``error N``."""
     try:
         return ErrorCode(code).name
     except ValueError:
@@ -108,7 +116,7 @@ def name(code: int) -> str:
 
 
 def broker_error(code: int, where: str) -> BrokerError:
-    """The exception for an error code."""
+    """Return the exception for an error code; ``where``: the request that failed."""
     match code:
         case ErrorCode.TOPIC_AUTHORIZATION_FAILED | ErrorCode.GROUP_AUTHORIZATION_FAILED:
             return AuthorizationFailed(code, where)

@@ -1,4 +1,4 @@
-"""What a broker remembers of what is fetched from it, so that it need not be told each time (KIP-227).
+"""A fetch session: the broker keeps the partitions of a fetch, so that requests list only changes (KIP-227).
 
 Source: org.apache.kafka.clients.FetchSessionHandler.
 """
@@ -16,8 +16,8 @@ MAX_EPOCH = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What is asked of one partition. ``epoch``: of the leader; ``fetched_epoch``: of the record before."""
+class PartitionRequest:
+    """A partition of a Fetch request. ``epoch``: leader epoch; ``fetched_epoch``: of the last fetched record."""
 
     offset: int
     epoch: int
@@ -26,55 +26,55 @@ class Asked:
 
 
 class FetchSession:
-    """With one node. ``session_id`` and ``epoch``: what the next request says."""
+    """The fetch session with one broker. ``session_id``, ``epoch``: those of the next request."""
 
     def __init__(self) -> None:
         self.session_id, self.epoch = NO_SESSION, FIRST_EPOCH
-        self._known: dict[TopicPartition, Asked] = {}
-        self._next: dict[TopicPartition, Asked] = {}
+        self._known: dict[TopicPartition, PartitionRequest] = {}
+        self._next: dict[TopicPartition, PartitionRequest] = {}
 
     @property
     def full(self) -> bool:
-        """True if the next request has to name everything."""
+        """True if the next request has to list all partitions."""
         return self.epoch == FIRST_EPOCH
 
-    def ask(
-        self, wanted: Mapping[TopicPartition, Asked]
-    ) -> tuple[dict[TopicPartition, Asked], Sequence[tuple[TopicPartition, Asked]]]:
-        """What a request has to name of ``wanted``, and what it has to take back."""
+    def next_request(
+        self, wanted: Mapping[TopicPartition, PartitionRequest]
+    ) -> tuple[dict[TopicPartition, PartitionRequest], Sequence[tuple[TopicPartition, PartitionRequest]]]:
+        """Return the partitions that the next request lists and those it forgets, to have a session of ``wanted``."""
         self._next = dict(wanted)
         if self.full:
             return self._next, ()
-        told = {partition: asked for partition, asked in wanted.items() if self._known.get(partition) != asked}
+        changed = {partition: asked for partition, asked in wanted.items() if self._known.get(partition) != asked}
         forgotten = [
             (partition, known)
             for partition, known in self._known.items()
             if partition not in wanted or wanted[partition].topic_id != known.topic_id
         ]
-        return told, forgotten
+        return changed, forgotten
 
     def accepts(self, answered: set[TopicPartition]) -> bool:
-        """False for an answer that is not one to what was asked: a full one names all, another only what is known."""
+        """Return whether a response has the right partitions: all of a full request, else only ones of the session."""
         if self.full:
             return answered == set(self._next)
         return answered <= set(self._next)
 
-    def answered(self, session_id: int) -> None:
-        """The broker has taken the request."""
+    def handle_response(self, session_id: int) -> None:
+        """Record that the broker accepted the request; ``session_id``: of its response."""
         if session_id == NO_SESSION:
-            self.forget()
+            self.reset()
             return
         if self.full:
             self.session_id = session_id
         self._known = self._next
         self.epoch = 1 if self.epoch == MAX_EPOCH else self.epoch + 1
 
-    def forget(self) -> None:
-        """Begin anew: the broker does not have it."""
+    def reset(self) -> None:
+        """Start without a session: the broker does not know the current one."""
         self.session_id = NO_SESSION
-        self.begin_anew()
+        self.start_new()
 
-    def begin_anew(self) -> None:
-        """Begin another in its place: what the broker has of it is not known. The next request says which to end."""
+    def start_new(self) -> None:
+        """Start a new session with the next request, which names the current one so that the broker closes it."""
         self.epoch = FIRST_EPOCH
         self._known = {}

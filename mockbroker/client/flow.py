@@ -1,7 +1,7 @@
-"""Work in steps that outlives a poll: generators that yield what they wait for.
+"""Work in steps that continues over several polls: a generator yields what it waits for.
 
-A step yields WAIT (for anything to happen), POLL (for the user to poll) or a ListenerCall, which ends with
-``listener_returned``.
+A step yields WAIT (until the engine is advanced again), POLL (until the user polls) or a ListenerCall (until
+``listener_returned`` is called).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from mockbroker.client.metadata import TopicPartition
 
 
 class Wait(Enum):
-    """What a flow waits for."""
+    """What a flow waits for, if not for the listener."""
 
-    WAIT = "anything"
-    POLL = "the user"
+    WAIT = "the next advance"
+    POLL = "a poll of the user"
 
 
 WAIT, POLL = Wait.WAIT, Wait.POLL
@@ -26,52 +26,55 @@ WAIT, POLL = Wait.WAIT, Wait.POLL
 
 @dataclass(frozen=True, slots=True)
 class ListenerCall:
-    """Call the user's listener; the flow goes on when that has returned."""
+    """A pending call of the user's rebalance listener; the flow continues when the listener has returned.
 
-    what: Literal["revoked", "assigned", "lost"]
+    kind: which method: ``on_revoked``, ``on_assigned`` or ``on_lost``.
+    """
+
+    kind: Literal["revoked", "assigned", "lost"]
     partitions: tuple[TopicPartition, ...]
 
 
 T = TypeVar("T")
-Waiting = Generator[Wait | ListenerCall, Exception | None, T]  # steps that return a T
+Waiting = Generator[Wait | ListenerCall, Exception | None, T]  # steps that return a value
 Steps = Waiting[None]
 
 
 class Flow:
-    """One run of steps."""
+    """One run of a generator of steps."""
 
     def __init__(self, steps: Steps) -> None:
         self._steps = steps
-        self._waits: Wait | ListenerCall = WAIT
+        self._waiting_for: Wait | ListenerCall = WAIT
         self.done = False
 
     @property
     def listener_call(self) -> ListenerCall | None:
-        return self._waits if isinstance(self._waits, ListenerCall) else None
+        return self._waiting_for if isinstance(self._waiting_for, ListenerCall) else None
 
     def advance(self, *, polling: bool) -> None:
-        """As far as it goes without the user, or with. Raises what the steps raise; then it is done."""
-        if self.done or self.listener_call or (self._waits is POLL and not polling):
+        """Run the next step, with ``polling`` also those that wait for a poll. An exception of a step ends the flow."""
+        if self.done or self.listener_call or (self._waiting_for is POLL and not polling):
             return
         self._resume(None)
-        while self._waits is POLL and polling and not self.done:
+        while self._waiting_for is POLL and polling and not self.done:
             self._resume(None)
 
     def listener_returned(self, error: Exception | None) -> None:
-        """The listener was called; ``error``: what it raised."""
+        """Continue after the listener; ``error``: what it raised, else None."""
         assert self.listener_call
         self._resume(error)
 
     def close(self) -> None:
-        """Forget it."""
+        """Cancel the flow."""
         self._steps.close()
-        self.done, self._waits = True, WAIT
+        self.done, self._waiting_for = True, WAIT
 
     def _resume(self, value: Exception | None) -> None:
         try:
-            self._waits = self._steps.send(value)
+            self._waiting_for = self._steps.send(value)
         except StopIteration:
-            self.done, self._waits = True, WAIT
+            self.done, self._waiting_for = True, WAIT
         except BaseException:
-            self.done, self._waits = True, WAIT
+            self.done, self._waiting_for = True, WAIT
             raise

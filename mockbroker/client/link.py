@@ -1,4 +1,4 @@
-"""One connection to a broker without its socket: versions are agreed upon, then answers come in order."""
+"""The protocol of one connection to a broker, without its socket: ApiVersions first, then responses in order."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from kwire.errors import EncodeError, WireError
 from kwire.messages import APIS
 from kwire.messages.api_versions import API_VERSIONS, ApiVersionsRequest, ApiVersionsResponse
 from mockbroker.client.call import Failure, OutgoingCall, newest
+from mockbroker.client.errors import name as error_name
 
 SOFTWARE = "mockbroker-consumer"
 SOFTWARE_VERSION = "1"
@@ -18,122 +19,127 @@ UNSUPPORTED_VERSION = 35
 
 
 class LinkState(Enum):
-    """Where a connection stands."""
+    """State of a connection. Source: ConnectionState of kafka-clients."""
 
-    OPENING = "opening"
-    AGREEING = "agreeing"  # ApiVersions is on its way
+    CONNECTING = "connecting"
+    CHECKING_API_VERSIONS = "checking api versions"
     READY = "ready"
     CLOSED = "closed"
 
 
 class Link:
-    """``outgoing``: bytes to send; whoever sends them takes them away. ``why``: it was closed, for people."""
+    """One connection.
+
+    deadline: when the connection fails unless it is READY.
+    outgoing: bytes to send; the driver removes what it sends.
+    close_reason: why the connection was closed, for people.
+    """
 
     def __init__(self, host: str, port: int, client_id: str, deadline: float) -> None:
         self.host, self.port = host, port
-        self.state = LinkState.OPENING
-        self.deadline = deadline  # to be READY
+        self.state = LinkState.CONNECTING
+        self.deadline = deadline
         self.outgoing: list[bytes] = []
-        self.why = ""
+        self.close_reason = ""
         self._side = ClientSide(client_id)
-        self._served: dict[int, tuple[int, int]] = {}
-        self._queue: deque[OutgoingCall] = deque()  # until versions are known
-        self._flying: deque[OutgoingCall] = deque()
+        self._broker_versions: dict[int, tuple[int, int]] = {}
+        self._queue: deque[OutgoingCall] = deque()  # until the broker's versions are known
+        self._in_flight: deque[OutgoingCall] = deque()
 
     @property
     def in_flight(self) -> int:
-        """Requests without an answer, sent or to be sent."""
-        return len(self._queue) + len(self._flying)
+        """The number of requests without a response, sent or queued."""
+        return len(self._queue) + len(self._in_flight)
 
     def opened(self) -> None:
-        """The connection is there."""
-        self.state = LinkState.AGREEING
-        self._ask_versions(newest(API_VERSIONS.key))
+        """The connection is established: send ApiVersions."""
+        self.state = LinkState.CHECKING_API_VERSIONS
+        self._send_api_versions(newest(API_VERSIONS.key))
 
-    def ask(self, call: OutgoingCall, now: float) -> None:
-        """Send it as soon as it can be sent. A closed link fails it."""
+    def send_request(self, call: OutgoingCall, now: float) -> None:
+        """Send a request once the connection is READY. On a closed connection the request fails at once."""
         if self.state is LinkState.CLOSED:
-            call.failed(Failure.DISCONNECTED, self.why)
+            call.fail(Failure.DISCONNECTED, self.close_reason)
         elif self.state is LinkState.READY:
             self._send(call, now)
         else:
             self._queue.append(call)
 
     def received(self, data: bytes, now: float) -> None:
-        """Bytes came. Closes the link if they cannot be answers to what was asked."""
+        """Process received bytes. Bytes that are not the expected responses close the connection."""
         try:
             self._side.receive(data)
             while self.state is not LinkState.CLOSED and (response := self._side.next_response()) is not None:
-                if self.state is LinkState.AGREEING:
-                    self._agreed(cast("ApiVersionsResponse", response.body), response.version, now)
+                if self.state is LinkState.CHECKING_API_VERSIONS:
+                    self._handle_api_versions(cast("ApiVersionsResponse", response.body), response.version, now)
                 else:
-                    self._flying.popleft().answered(response.body)
+                    self._in_flight.popleft().complete(response.body)
         except WireError as error:
-            self.close(f"{self.host}:{self.port} sent what cannot be: {error}")
+            self.close(f"{self.host}:{self.port} sent an invalid response: {error}")
 
     def closed(self) -> None:
-        """The other end hung up, or could not be reached."""
-        self.close(f"{self.host}:{self.port} hung up")
+        """The broker closed the connection."""
+        self.close(f"{self.host}:{self.port} closed the connection")
 
-    def close(self, why: str) -> None:
-        """Everything under way fails."""
+    def close(self, reason: str) -> None:
+        """Close the connection; all requests without a response fail."""
         if self.state is LinkState.CLOSED:
             return
-        self.state, self.why = LinkState.CLOSED, why
-        calls = [*self._flying, *self._queue]
-        self._flying.clear()
+        self.state, self.close_reason = LinkState.CLOSED, reason
+        calls = [*self._in_flight, *self._queue]
+        self._in_flight.clear()
         self._queue.clear()
         for call in calls:
-            call.failed(Failure.DISCONNECTED, why)
+            call.fail(Failure.DISCONNECTED, reason)
 
-    def due(self) -> float:
-        """When the next thing takes too long."""
-        at = min((call.deadline for call in self._flying), default=float("inf"))
+    def next_deadline(self) -> float:
+        """Return the time of the next timeout."""
+        at = min((call.deadline for call in self._in_flight), default=float("inf"))
         at = min(at, min((call.deadline for call in self._queue), default=float("inf")))
         return at if self.state is LinkState.READY else min(at, self.deadline)
 
     def expire(self, now: float) -> None:
-        """Close the link if an answer is overdue: those behind it would come after it."""
-        if now < self.due() or self.state is LinkState.CLOSED:
+        """Close the connection if a response is overdue: the responses to later requests can only follow it."""
+        if now < self.next_deadline() or self.state is LinkState.CLOSED:
             return
-        for call in [*self._flying, *self._queue]:
+        for call in [*self._in_flight, *self._queue]:
             if call.deadline <= now:
-                (self._flying if call in self._flying else self._queue).remove(call)
-                call.failed(Failure.TIMED_OUT)
-        self.close(f"{self.host}:{self.port} did not answer in time")
+                (self._in_flight if call in self._in_flight else self._queue).remove(call)
+                call.fail(Failure.TIMED_OUT)
+        self.close(f"{self.host}:{self.port} did not respond within the timeout")
 
-    def _ask_versions(self, version: int) -> None:
+    def _send_api_versions(self, version: int) -> None:
         request = ApiVersionsRequest(client_software_name=SOFTWARE, client_software_version=SOFTWARE_VERSION)
         self.outgoing.append(self._side.send(request, version))
 
-    def _agreed(self, answer: ApiVersionsResponse, version: int, now: float) -> None:
-        listed = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
-        if answer.error_code == UNSUPPORTED_VERSION and version == 0:
+    def _handle_api_versions(self, response: ApiVersionsResponse, version: int, now: float) -> None:
+        listed = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+        if response.error_code == UNSUPPORTED_VERSION and version == 0:
             _, highest = listed.get(API_VERSIONS.key, (0, 0))
-            self._ask_versions(min(highest, 3))  # below what was just refused: all brokers of version 4 take that
+            self._send_api_versions(min(highest, 3))  # every broker that refuses v4 supports v3
             return
-        if answer.error_code:
-            self.close(f"{self.host}:{self.port} answers ApiVersions with error {answer.error_code}")
+        if response.error_code:
+            self.close(f"{self.host}:{self.port} failed ApiVersions: {error_name(response.error_code)}")
             return
-        self._served, self.state = listed, LinkState.READY
+        self._broker_versions, self.state = listed, LinkState.READY
         while self._queue and self.state is LinkState.READY:
             self._send(self._queue.popleft(), now)
 
     def _send(self, call: OutgoingCall, now: float) -> None:
         lowest, highest = call.versions
-        served = self._served.get(call.key)
+        served = self._broker_versions.get(call.key)
         if served is None or max(lowest, served[0]) > min(highest, served[1]):
-            has = "does not have it" if served is None else f"has {served[0]}-{served[1]}"
-            call.failed(
+            support = "does not support this API" if served is None else f"supports v{served[0]}-{served[1]}"
+            call.fail(
                 Failure.UNSUPPORTED,
-                f"{APIS[call.key].name} v{lowest}-{highest} is needed, {self.host}:{self.port} {has}",
+                f"{APIS[call.key].name}: the consumer needs v{lowest}-{highest}, {self.host}:{self.port} {support}",
             )
             return
         call.version, call.sent_at = min(highest, served[1]), now
         try:
             data = self._side.send(call.build(call.version), call.version)
-        except EncodeError as error:  # what the user wants said does not fit: his call fails, and nothing else
-            call.failed(Failure.UNSUPPORTED, str(error))
+        except EncodeError as error:  # a value of the user does not fit: only this request fails
+            call.fail(Failure.UNSUPPORTED, str(error))
             return
         self.outgoing.append(data)
-        self._flying.append(call)
+        self._in_flight.append(call)

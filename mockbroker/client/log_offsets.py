@@ -1,4 +1,4 @@
-"""Offsets of the log by time: where it begins, where it ends, where an hour ago was.
+"""Log offsets by timestamp, from the beginning of a log to its end.
 
 Source: OffsetFetcher of kafka-clients.
 """
@@ -11,42 +11,46 @@ from typing import Any
 
 from kwire.errorcodes import ErrorCode
 from kwire.messages.list_offsets import LIST_OFFSETS, ListOffsetsRequest, ListOffsetsResponse
-from mockbroker.client.by_leader import CONSUMER_REPLICA, By, ByLeader
+from mockbroker.client.components import Components
+from mockbroker.client.leader_inquiry import CONSUMER_REPLICA, LeaderInquiry, Leaders
 from mockbroker.client.metadata import TopicPartition
-from mockbroker.client.parts import Parts
 
-TIMES, ISOLATION = 1, 2  # versions that look up records by time, and that know what is committed
+FIRST_TIMESTAMP_VERSION, FIRST_ISOLATION_VERSION = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetAndTimestamp:
-    """``timestamp``: of the record, in ms; -1 where only an offset was asked for."""
+    """An offset with the timestamp of its record in ms; -1 for the beginning or the end of a log."""
 
     offset: int
     timestamp: int = -1
     leader_epoch: int = -1
 
 
-class LogInquiry(ByLeader):
-    """``wanted``: timestamps in ms, or questions below zero. ``found``: None where no record is that young."""
+class LogInquiry(LeaderInquiry):
+    """ListOffsets of some partitions.
 
-    key, where = LIST_OFFSETS.key, "ListOffsets"
-    nothing = (ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,)  # records from before there were timestamps
+    wanted: timestamps in ms, or Kafka's negative values (-1 latest, -2 earliest).
+    result: offsets; None where no record has this timestamp or a later one.
+    """
 
-    def __init__(self, wanted: Mapping[TopicPartition, int], parts: Parts) -> None:
-        super().__init__(wanted, parts)
-        self._isolation_level = int(parts.settings.isolation_level == "read_committed")
-        self._timeout_ms = round(parts.settings.request_timeout * 1000)
+    key, api_name = LIST_OFFSETS.key, "ListOffsets"
+    no_result_errors = (ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,)  # records of format v0 have no timestamps
+
+    def __init__(self, wanted: Mapping[TopicPartition, int], components: Components) -> None:
+        super().__init__(wanted, components)
+        self._isolation_level = int(components.settings.isolation_level == "read_committed")
+        self._timeout_ms = round(components.settings.request_timeout * 1000)
         if self._isolation_level:
-            self.lowest = ISOLATION
+            self.min_version = FIRST_ISOLATION_VERSION
         elif any(timestamp >= 0 for timestamp in wanted.values()):
-            self.lowest = TIMES
+            self.min_version = FIRST_TIMESTAMP_VERSION
         self.wanted = dict(wanted)
-        self.found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
+        self.result: dict[TopicPartition, OffsetAndTimestamp | None] = {}
 
-    def request(self, version: int, asked: By) -> ListOffsetsRequest:
+    def request(self, version: int, leaders: Leaders) -> ListOffsetsRequest:
         topics: dict[str, ListOffsetsRequest.Topic] = {}
-        for (name, number), leader in asked.items():
+        for (name, number), leader in leaders.items():
             topic = topics.setdefault(name, ListOffsetsRequest.Topic(name=name))
             topic.partitions.append(
                 ListOffsetsRequest.Topic.Partition(
@@ -57,18 +61,18 @@ class LogInquiry(ByLeader):
             )
         return ListOffsetsRequest(
             replica_id=CONSUMER_REPLICA,
-            isolation_level=self._isolation_level if version >= ISOLATION else 0,
+            isolation_level=self._isolation_level if version >= FIRST_ISOLATION_VERSION else 0,
             topics=list(topics.values()),
             timeout_ms=self._timeout_ms,
         )
 
-    def lines(self, answer: ListOffsetsResponse) -> Iterator[tuple[TopicPartition, Any]]:
-        return (((topic.name, line.partition_index), line) for topic in answer.topics for line in topic.partitions)
+    def response_partitions(self, response: ListOffsetsResponse) -> Iterator[tuple[TopicPartition, Any]]:
+        return (((topic.name, data.partition_index), data) for topic in response.topics for data in topic.partitions)
 
-    def record_line(self, partition: TopicPartition, line: ListOffsetsResponse.Topic.Partition) -> None:
-        offset = -1 if line.error_code else line.old_style_offsets[0] if line.old_style_offsets else line.offset
-        if offset < 0 and not line.error_code and self.wanted[partition] < 0:
-            self.open.add(partition)  # every log begins and ends somewhere
-            self._later()
+    def record_partition(self, partition: TopicPartition, data: ListOffsetsResponse.Topic.Partition) -> None:
+        offset = -1 if data.error_code else data.old_style_offsets[0] if data.old_style_offsets else data.offset
+        if offset < 0 and not data.error_code and self.wanted[partition] < 0:
+            self.unanswered.add(partition)  # every log has a beginning and an end: retry
+            self._back_off()
             return
-        self.found[partition] = OffsetAndTimestamp(offset, line.timestamp, line.leader_epoch) if offset >= 0 else None
+        self.result[partition] = OffsetAndTimestamp(offset, data.timestamp, data.leader_epoch) if offset >= 0 else None

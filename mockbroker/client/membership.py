@@ -1,4 +1,4 @@
-"""What both kinds of members have in common, as the rest of the consumer sees them."""
+"""The interface of group members of both protocols."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mockbroker.client.metadata import TopicPartition
 
 
 class Membership(Protocol):
-    """A member of a group."""
+    """A member of a group; it also implements CommittingMember."""
 
     @property
     def failure(self) -> Exception | None:
@@ -22,46 +22,46 @@ class Membership(Protocol):
     def identity(self) -> Identity: ...
 
     @property
-    def lowest_commit(self) -> int: ...
+    def min_commit_version(self) -> int: ...
 
     @property
     def listener_call(self) -> ListenerCall | None:
-        """What the user has to be told before anything else happens."""
+        """The pending call of the user's listener; the rebalance waits until it has returned."""
         ...
 
     @property
-    def settled(self) -> bool:
-        """True in a group, with what it assigned, as far as is known."""
+    def stable(self) -> bool:
+        """True for a member of a group that has applied its latest assignment and knows of no rebalance."""
         ...
 
     @property
-    def commit_barred(self) -> ConsumerError | None: ...
+    def commit_blocked_by(self) -> ConsumerError | None: ...
 
-    def commit_refused(self, code: int) -> None: ...
+    def handle_commit_error(self, code: int) -> None: ...
 
     def listener_returned(self, error: Exception | None) -> None: ...
 
-    def polled(self, *, waits: bool = False) -> None:
-        """The user polls; ``waits``: for something to come, and is not missed meanwhile."""
+    def record_poll(self, *, waiting: bool = False) -> None:
+        """Restart ``max_poll_interval``; ``waiting``: the user waits inside the poll, so it does not run."""
         ...
 
     def maintain(self, *, polling: bool) -> None:
-        """As far as it goes. Raises what only the user can mend."""
+        """Do everything that is due. With ``polling``, raise the errors that the user has to handle."""
         ...
 
-    def due(self) -> float: ...
+    def next_deadline(self) -> float: ...
 
     def rejoin(self, reason: str) -> None:
         """Begin a rebalance with the next poll."""
         ...
 
     def leave(self, reason: str) -> None:
-        """Go out of the group; what is assigned is no longer this member's."""
+        """Leave the group and drop the assignment."""
         ...
 
     @property
     def leaving(self) -> bool:
-        """True until the coordinator has answered that, or cannot."""
+        """True until the request to leave has a response or has failed."""
         ...
 
     def owned(self) -> tuple[TopicPartition, ...]: ...

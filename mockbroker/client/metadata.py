@@ -1,4 +1,4 @@
-"""What the consumer knows of the cluster: brokers, topics, who leads which partition, and when to ask again.
+"""Cluster metadata: brokers, topics and partition leaders, and when to refresh them.
 
 Source: org.apache.kafka.clients.Metadata and MetadataCache.
 """
@@ -13,22 +13,22 @@ from uuid import UUID
 from kwire.assignors import Partition
 from kwire.errorcodes import ErrorCode
 from kwire.messages.metadata import METADATA, MetadataRequest, MetadataResponse
-from mockbroker.client.backoff import Backoff, Moment
+from mockbroker.client.backoff import Backoff, Clock
 from mockbroker.client.call import OutgoingCall
 from mockbroker.client.errors import ConsumerError, broker_error
+from mockbroker.client.least_loaded import LeastLoadedRequest
 from mockbroker.client.network import Network
-from mockbroker.client.question import Question
 from mockbroker.client.settings import Settings
 
 NO_ID = UUID(int=0)
 TopicPartition = tuple[str, int]
-WITH_A_CHOICE = 4  # the version that can ask without creating topics
+FIRST_VERSION_WITH_AUTO_CREATION_FLAG = 4  # older requests always allow that topics are created
 FATAL = (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 @dataclass(slots=True)
 class Leader:
-    """Of a partition. ``node_id`` is -1 while there is none; ``replicas``: node ids."""
+    """Leader of a partition. ``node_id``: -1 while there is no leader; ``replicas``: node ids of all replicas."""
 
     node_id: int
     epoch: int
@@ -37,7 +37,7 @@ class Leader:
 
 @dataclass(slots=True)
 class Topic:
-    """``partitions``: by number, from 0 on; empty while there is an error."""
+    """A topic. ``partitions``: the leaders, by partition number."""
 
     topic_id: UUID
     partitions: list[Leader]
@@ -45,59 +45,67 @@ class Topic:
 
 
 class Metadata:
-    """``version`` grows with each answer. ``errors``: by topic, what only the user can mend.
+    """Metadata of one consumer.
 
-    ``wanted``: topics that are read; ``aside``: that somebody asks about in passing.
+    version: grows with each response.
+    topics, topic_names: topics by name, and names by topic id.
+    racks: of brokers, by node id.
+    errors: by topic, error codes that the user has to handle.
+    required: topics that the consumer reads, or assigns as a leader.
+    inquired: other topics, which inquiries of the user ask about.
+    has_all_topics: whether the latest response lists all topics.
     """
 
-    def __init__(self, network: Network, settings: Settings, time: Moment, backoff: Backoff) -> None:
-        self._network, self._settings, self._time, self._backoff = network, settings, time, backoff
+    def __init__(self, network: Network, settings: Settings, clock: Clock, backoff: Backoff) -> None:
+        self._network, self._settings, self._clock, self._backoff = network, settings, clock, backoff
         self.topics: dict[str, Topic] = {}
-        self.names: dict[UUID, str] = {}
+        self.topic_names: dict[UUID, str] = {}
         self.racks: dict[int, str | None] = {}
         self.errors: dict[str, int] = {}
         self.failure: ConsumerError | None = None
         self.version = 0
-        self.wanted: set[str] = set()
-        self.aside: set[str] = set()
+        self.required: set[str] = set()
+        self.inquired: set[str] = set()
         self.pattern: re.Pattern[str] | None = None
-        self._question = Question(network, METADATA.key, self._answered)
-        self._asked_for: tuple[str, ...] | None = None
-        self._known_for: frozenset[str] = frozenset()
-        self.knows_all = False  # the latest answer was asked for all topics
-        self._due = 0.0
+        self._refreshing = LeastLoadedRequest(network, METADATA.key, self._answered)
+        self._requested_topics: tuple[str, ...] | None = None
+        self._response_topics: frozenset[str] = frozenset()
+        self.has_all_topics = False
+        self._refresh_at = 0.0
         self._failures = 0
 
-    def want(self, topics: Iterable[str]) -> None:
-        """From now on know these, and no others but ``aside``."""
-        wanted = set(topics)
-        if wanted - self.wanted:
+    def require_topics(self, topics: Iterable[str]) -> None:
+        """Request these topics from now on, and no others but ``inquired``."""
+        required = set(topics)
+        if required - self.required:
             self.refresh()
-        self.wanted = wanted
+        self.required = required
 
-    def want_aside(self, topics: Iterable[str]) -> None:
-        """Know these too, as long as they are asked about; their errors are for who asks."""
-        aside = set(topics) - self.wanted
-        if aside - self.aside:
+    def require_inquiry_topics(self, topics: Iterable[str]) -> None:
+        """Also request these topics; the inquiries that ask about them get their errors."""
+        inquired = set(topics) - self.required
+        if inquired - self.inquired:
             self.refresh()
-        self.aside = aside
+        self.inquired = inquired
 
-    def want_matching(self, pattern: re.Pattern[str] | None) -> None:
-        """Know all topics, of which those that match ``pattern`` are meant; None ends that."""
+    def require_matching_topics(self, pattern: re.Pattern[str] | None) -> None:
+        """Request all topics, to find those that match ``pattern``; None ends that."""
         if pattern is not None:
             self.refresh()
         self.pattern = pattern
 
     def refresh(self) -> None:
-        """Ask again, at once unless the last answer failed or was incomplete: then after the backoff."""
-        self._due = min(self._due, self._time.now + (self._backoff.after(self._failures - 1) if self._failures else 0))
+        """Request metadata now, or after the backoff if the last response failed or was incomplete."""
+        self._refresh_at = min(
+            self._refresh_at, self._clock.now + (self._backoff.after(self._failures - 1) if self._failures else 0)
+        )
 
     def retry_later(self) -> None:
-        """Ask again after the backoff: what was answered did not help."""
-        self._due = min(self._due, self._time.now + self._backoff.after(self._failures))
+        """Request metadata after the backoff, because the current metadata is not sufficient."""
+        self._refresh_at = min(self._refresh_at, self._clock.now + self._backoff.after(self._failures))
 
     def leader(self, partition: TopicPartition) -> Leader | None:
-        """Who leads a partition; None if it is not known, or there is no leader."""
+        """Return the leader of a partition; None if it is unknown or there is none."""
         topic = self.topics.get(partition[0])
         if topic is None or partition[1] >= len(topic.partitions):
             return None
@@ -105,12 +113,12 @@ class Metadata:
         return leader if leader.node_id >= 0 else None
 
     def topic_id(self, topic: str) -> UUID:
-        """All zero if the broker does not give ids."""
+        """Return the id of a topic; NO_ID if the topic is unknown or the broker does not support ids."""
         known = self.topics.get(topic)
         return known.topic_id if known else NO_ID
 
-    def counts(self, topics: Iterable[str]) -> dict[str, tuple[int, tuple[tuple[str, ...], ...]]]:
-        """Partitions, and the racks of their replicas, by topic: when these change, a leader assigns anew."""
+    def partitions_and_racks(self, topics: Iterable[str]) -> dict[str, tuple[int, tuple[tuple[str, ...], ...]]]:
+        """Return by topic the number of partitions and their replicas' racks; a change makes a leader rejoin."""
         found = {}
         for name in topics:
             if topic := self.topics.get(name):
@@ -119,7 +127,7 @@ class Metadata:
         return found
 
     def for_assignor(self, topics: Iterable[str]) -> Mapping[str, list[Partition]]:
-        """Topics as assignors take them; those without partitions are left out."""
+        """Return topics in the form that assignors take; without those that have no partitions."""
         found = {}
         for name in topics:
             if (topic := self.topics.get(name)) and topic.partitions:
@@ -130,29 +138,29 @@ class Metadata:
         return found
 
     def matching(self) -> set[str]:
-        """Topics that match the pattern; internal ones are left out."""
+        """Return the topics that match the pattern, without internal topics."""
         pattern = self.pattern
         return {n for n, t in self.topics.items() if pattern and pattern.fullmatch(n) and not t.internal}
 
     def covers(self, topics: Iterable[str]) -> bool:
-        """True if the latest answer was asked for all of these, whether they are there or not."""
-        return self.knows_all or self._known_for.issuperset(topics)
+        """Return True if the latest request was for all of these topics, whether they exist or not."""
+        return self.has_all_topics or self._response_topics.issuperset(topics)
 
-    def lacks(self, topic: str) -> bool:
-        """True if the latest answer says that there is no such topic."""
+    def has_no_topic(self, topic: str) -> bool:
+        """Return True if the latest response shows that the topic does not exist."""
         return self.covers((topic,)) and topic not in self.topics and topic not in self.errors
 
     def raise_errors(self) -> None:
-        """Raises: what only the user can mend, of the topics that are wanted."""
+        """Raises: UnsupportedVersion, and errors of required topics that the user has to handle."""
         if self.failure:
             failure, self.failure = self.failure, None
             raise failure
         for topic, code in self.errors.items():
-            if topic in self.wanted:
+            if topic in self.required:
                 raise broker_error(code, f"topic {topic}")
 
-    def leader_is(self, partition: TopicPartition, node_id: int, epoch: int) -> bool:
-        """An answer told of a new leader (KIP-951). False if nothing newer is known now."""
+    def update_leader(self, partition: TopicPartition, node_id: int, epoch: int) -> bool:
+        """Apply the leader that a Fetch response names (KIP-951). Return False if its epoch is not newer."""
         topic = self.topics.get(partition[0])
         if topic is None or partition[1] >= len(topic.partitions) or self._network.broker(node_id) is None:
             return False
@@ -162,103 +170,106 @@ class Metadata:
         topic.partitions[partition[1]] = Leader(node_id, epoch, known.replicas)
         return True
 
-    def due(self) -> float:
-        """When ``request_if_due`` has something to do."""
-        return float("inf") if self._question.under_way else self._due
+    def next_deadline(self) -> float:
+        """Return the time of the next request."""
+        return float("inf") if self._refreshing.in_flight else self._refresh_at
 
     def request_if_due(self) -> None:
-        """Ask if it is time to."""
-        if self._question.under_way or self._time.now < self._due:
+        """Send a Metadata request if one is due and none is in flight."""
+        if self._refreshing.in_flight or self._clock.now < self._refresh_at:
             return
-        asked = tuple(sorted(self.wanted | self.aside)) if self.pattern is None else None
-        self._asked_for = asked
-        self._due = self._time.now + self._settings.metadata_max_age
-        if not self._question.ask(lambda version: self._request(asked, version)):
-            self._due = self._time.now + self._backoff.after(0)
+        asked = tuple(sorted(self.required | self.inquired)) if self.pattern is None else None
+        self._requested_topics = asked
+        self._refresh_at = self._clock.now + self._settings.metadata_max_age
+        if not self._refreshing.send(lambda version: self._request(asked, version)):
+            self._refresh_at = self._clock.now + self._backoff.after(0)
 
     def _request(self, asked: tuple[str, ...] | None, version: int) -> MetadataRequest:
         if version == 0 and asked == ():
-            asked = ("__consumer_offsets",)  # v0 cannot ask for none; brokers are what is wanted
+            asked = ("__consumer_offsets",)  # v0 cannot request no topics; only the brokers are needed
         return MetadataRequest(
             topics=None
             if asked is None and version > 0
             else [MetadataRequest.Topic(name=name) for name in asked or ()],
-            allow_auto_topic_creation=version < WITH_A_CHOICE
+            allow_auto_topic_creation=version < FIRST_VERSION_WITH_AUTO_CREATION_FLAG
             or (self._settings.allow_auto_create_topics and asked is not None),
         )
 
     def _answered(self, call: OutgoingCall) -> None:
         if call.failure is not None:
             self.failure = call.unsupported or self.failure
-            self._again()
+            self._retry()
             return
-        answer: MetadataResponse = call.answer
-        if not answer.brokers:  # a broker that has only just started knows nobody
-            self._again()
+        response: MetadataResponse = call.response
+        if not response.brokers:  # a broker that has just started lists none
+            self._retry()
             return
-        self.update(answer)
-        self._known_for, self.knows_all = frozenset(self._asked_for or ()), self._asked_for is None
+        self.update(response)
+        self._response_topics, self.has_all_topics = (
+            frozenset(self._requested_topics or ()),
+            self._requested_topics is None,
+        )
         incomplete = any(
             topic.error_code not in (0, *FATAL) or any(p.leader_id < 0 for p in topic.partitions)
-            for topic in answer.topics
+            for topic in response.topics
         )
         if incomplete:
-            self._again()
+            self._retry()
         else:
             self._failures = 0
-        if self.pattern is None and (self.wanted | self.aside) - self._known_for:
-            self._due = self._time.now
+        if self.pattern is None and (self.required | self.inquired) - self._response_topics:
+            self._refresh_at = self._clock.now
 
-    def _again(self) -> None:
-        self._due = min(self._due, self._time.now + self._backoff.after(self._failures))
+    def _retry(self) -> None:
+        self._refresh_at = min(self._refresh_at, self._clock.now + self._backoff.after(self._failures))
         self._failures += 1
 
-    def update(self, answer: MetadataResponse) -> None:
-        """What an answer says. An older leader epoch than the one known is from a broker that lags, and passed over."""
-        self._network.brokers_are({b.node_id: (b.host, b.port) for b in answer.brokers})
-        self.racks = {broker.node_id: broker.rack for broker in answer.brokers}
+    def update(self, response: MetadataResponse) -> None:
+        """Apply a response. Leaders with an older epoch than the known one are ignored: the broker lags behind."""
+        self._network.update_brokers({b.node_id: (b.host, b.port) for b in response.brokers})
+        self.racks = {broker.node_id: broker.rack for broker in response.brokers}
         before, self.topics, self.errors = self.topics, {}, {}
-        for told in answer.topics:
-            if told.name is None:
+        for topic in response.topics:
+            if topic.name is None:
                 continue
-            old = before.get(told.name)
-            if told.error_code:
-                if told.error_code in FATAL:
-                    self.errors[told.name] = told.error_code
-                elif old and told.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    self.topics[told.name] = old
+            old = before.get(topic.name)
+            if topic.error_code:
+                if topic.error_code in FATAL:
+                    self.errors[topic.name] = topic.error_code
+                elif old and topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    self.topics[topic.name] = old
                 continue
-            same = old if old and old.topic_id == told.topic_id else None
-            numbered = {partition.partition_index: partition for partition in told.partitions}
+            same = old if old and old.topic_id == topic.topic_id else None
+            numbered = {partition.partition_index: partition for partition in topic.partitions}
             leaders = []
             for number in range(len(numbered)):
                 if number not in numbered:
-                    break  # numbers have no gaps: an answer that has one is not believed beyond it
+                    break  # partition numbers have no gaps: ignore the rest of an invalid response
                 partition = numbered[number]
                 leader = Leader(partition.leader_id, partition.leader_epoch, list(partition.replica_nodes))
                 known = same.partitions[number] if same and number < len(same.partitions) else None
                 leaders.append(known if known and -1 < leader.epoch < known.epoch else leader)
-            self.topics[told.name] = Topic(told.topic_id, leaders, told.is_internal)
-        self.names = {t.topic_id: name for name, t in self.topics.items() if t.topic_id != NO_ID}
+            self.topics[topic.name] = Topic(topic.topic_id, leaders, topic.is_internal)
+        self.topic_names = {t.topic_id: name for name, t in self.topics.items() if t.topic_id != NO_ID}
         self.version += 1
 
 
 class TopicInquiry:
-    """How many partitions a topic has. ``found``: once ``done``, 0 if there is no such topic."""
+    """The question how many partitions a topic has. ``result``: valid once ``done``; 0 if the topic does not exist."""
 
     def __init__(self, topic: str, metadata: Metadata) -> None:
         self.topics = {topic}
         self._topic, self._metadata, self._since = topic, metadata, metadata.version
-        self.found = 0
+        self.result = 0
         self.error: ConsumerError | None = None
         self.done = False
         metadata.refresh()
 
-    def due(self) -> float:
-        return float("inf")  # what it waits for is the metadata's
+    def next_deadline(self) -> float:
+        return float("inf")  # it waits for the metadata, which has deadlines of its own
 
-    def ask_if_due(self) -> None:
-        """Answer the question from metadata that is newer than it; metadata is what asks."""
+    def send_if_due(self) -> None:
+        """Set the result from metadata that is newer than the inquiry; Metadata sends the request."""
         metadata = self._metadata
         if self.done or metadata.version == self._since or not metadata.covers(self.topics):
             return
@@ -266,4 +277,4 @@ class TopicInquiry:
         if code := metadata.errors.get(self._topic):
             self.error = broker_error(code, f"topic {self._topic}")
         elif known := metadata.topics.get(self._topic):
-            self.found = len(known.partitions)
+            self.result = len(known.partitions)

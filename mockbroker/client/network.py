@@ -1,4 +1,4 @@
-"""All nodes that a consumer talks to: who is asked, who is busy, who is left alone for a while.
+"""The nodes that a consumer is connected to: least loaded node, requests in flight, reconnect backoff.
 
 Source: org.apache.kafka.clients.NetworkClient and ClusterConnectionStates.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from mockbroker.client.backoff import Backoff, Moment
-from mockbroker.client.call import Failure, OutgoingCall, Span
+from mockbroker.client.backoff import Backoff, Clock
+from mockbroker.client.call import Failure, OutgoingCall, VersionRange
 from mockbroker.client.link import Link, LinkState
 from mockbroker.client.settings import Settings
 
@@ -16,13 +16,17 @@ COORDINATOR = 2**31 - 1  # minus the node id: the id of the connection to a coor
 
 
 class Node:
-    """A broker at an address, connected or not."""
+    """A broker at an address, connected or not.
+
+    failures: connections that failed in a row.
+    retry_at: when the reconnect backoff ends.
+    """
 
     def __init__(self, node_id: int, host: str, port: int) -> None:
         self.id, self.host, self.port = node_id, host, port
         self.link: Link | None = None
-        self.failures = 0  # in a row
-        self.not_before = 0.0  # to be connected to
+        self.failures = 0
+        self.retry_at = 0.0
 
     @property
     def in_flight(self) -> int:
@@ -34,128 +38,129 @@ class Node:
 
 
 class Network:
-    """``to_open``: links that the shell has to connect; it takes them away.
+    """Nodes of one consumer.
 
-    ``node_lost``: told of each node whose connection ends.
+    to_open: links that the driver has to connect; it removes them.
+    on_disconnect: called with each node whose connection ends.
     """
 
     def __init__(
-        self, bootstrap: Iterable[tuple[str, int]], settings: Settings, time: Moment, backoff: Backoff
+        self, bootstrap: Iterable[tuple[str, int]], settings: Settings, clock: Clock, backoff: Backoff
     ) -> None:
-        self._settings, self._time = settings, time
+        self._settings, self._clock = settings, clock
         self._bootstrap = [Node(-1 - n, host, port) for n, (host, port) in enumerate(bootstrap)]
         self._brokers: dict[int, Node] = {}
-        self._others: dict[int, Node] = {}  # connections to coordinators
+        self._coordinators: dict[int, Node] = {}  # connections to coordinators
         self._backoff = backoff
         self._turn = 0
         self.to_open: list[Link] = []
-        self.node_lost: Callable[[Node], None] = lambda _: None
+        self.on_disconnect: Callable[[Node], None] = lambda _: None
 
-    def brokers_are(self, brokers: Mapping[int, tuple[str, int]]) -> None:
-        """What metadata says; connections to who is elsewhere now are closed."""
+    def update_brokers(self, brokers: Mapping[int, tuple[str, int]]) -> None:
+        """Replace the brokers by those of metadata; connections to old addresses are closed."""
         for node_id, address in brokers.items():
             known = self._brokers.get(node_id)
             if known is None or (known.host, known.port) != address:
-                self._drop(known, "the broker is elsewhere now")
+                self._drop(known, "the broker has a new address")
                 self._brokers[node_id] = Node(node_id, *address)
         for node_id in [node_id for node_id in self._brokers if node_id not in brokers]:
-            self._drop(self._brokers.pop(node_id), "the broker is no longer there")
+            self._drop(self._brokers.pop(node_id), "the broker is no longer in the cluster")
 
     def broker(self, node_id: int) -> Node | None:
-        """The broker of this id; None if metadata does not have it."""
+        """Return the broker of an id; None if metadata does not list it."""
         return self._brokers.get(node_id)
 
     def coordinator(self, node_id: int, host: str, port: int) -> Node:
-        """The node of a coordinator, with a connection of its own: long waits there hold up nothing else."""
+        """Return the node of a coordinator. It has a connection of its own, since a JoinGroup blocks it for long."""
         node_id = COORDINATOR - node_id
-        node = self._others.get(node_id)
+        node = self._coordinators.get(node_id)
         if node is None or (node.host, node.port) != (host, port):
-            self._drop(node, "the coordinator is elsewhere now")
-            node = self._others[node_id] = Node(node_id, host, port)
+            self._drop(node, "the coordinator has a new address")
+            node = self._coordinators[node_id] = Node(node_id, host, port)
         return node
 
     def least_loaded(self) -> Node | None:
-        """The node with the fewest requests under way, connected ones first; None while all are left alone.
+        """Return the node with the fewest requests in flight, connected ones first; None while all are in backoff.
 
-        The addresses to start from serve while nothing else is known, or nothing else answers.
+        Bootstrap addresses are used while no broker is known, or every known broker has failed.
         """
         for nodes in (list(self._brokers.values()), self._bootstrap):
-            free = [node for node in nodes if node.link or node.not_before <= self._time.now]
+            free = [node for node in nodes if node.link or node.retry_at <= self._clock.now]
             if self._brokers and nodes is self._bootstrap and any(n.failures == 0 for n in self._brokers.values()):
-                break  # some broker is as it should be
+                break  # a broker works
             if free:
                 self._turn += 1
                 turned = free[self._turn % len(free) :] + free[: self._turn % len(free)]
                 return min(turned, key=lambda node: (not node.ready, node.in_flight, node.link is None))
         return None
 
-    def can_ask(self, node: Node) -> bool:
-        """False while a node that could not be reached is left alone."""
-        return node.link is not None or node.not_before <= self._time.now
+    def can_send(self, node: Node) -> bool:
+        """Return False while the node is in reconnect backoff."""
+        return node.link is not None or node.retry_at <= self._clock.now
 
-    def ask(
+    def send_request(
         self,
         node: Node,
         key: int,
         build: Callable[[int], object],
-        then: Callable[[OutgoingCall], None] | None = None,
+        on_done: Callable[[OutgoingCall], None] | None = None,
         *,
         timeout: float | None = None,
-        versions: Span = (0, None),
+        versions: VersionRange = (0, None),
     ) -> OutgoingCall:
-        """Send a request; ``timeout`` in seconds, the request timeout if None. A node left alone fails it at once."""
-        now = self._time.now
-        call = OutgoingCall(key, build, now + (timeout or self._settings.request_timeout), then, versions)
+        """Send a request; ``timeout``: seconds, the request timeout if None. In reconnect backoff it fails at once."""
+        now = self._clock.now
+        call = OutgoingCall(key, build, now + (timeout or self._settings.request_timeout), on_done, versions)
         if node.link is None:
-            if node.not_before > now:
-                call.failed(Failure.DISCONNECTED, f"{node.host}:{node.port} could not be reached just now")
+            if node.retry_at > now:
+                call.fail(Failure.DISCONNECTED, f"{node.host}:{node.port} is in reconnect backoff")
                 return call
             deadline = now + self._settings.socket_connection_setup_timeout
             node.link = Link(node.host, node.port, self._settings.client_id, deadline)
             self.to_open.append(node.link)
-        node.link.ask(call, now)
+        node.link.send_request(call, now)
         return call
 
     def tick(self) -> None:
-        """Give up what takes too long, and notice connections that are gone."""
-        now = self._time.now
+        """Fail overdue requests, and start the backoff of nodes whose connection ended."""
+        now = self._clock.now
         for node in list(self._nodes()):
             if node.link is None:
                 continue
             node.link.expire(now)
             if node.link.state is LinkState.CLOSED:
                 node.link = None
-                node.not_before = now + self._backoff.after(node.failures)
+                node.retry_at = now + self._backoff.after(node.failures)
                 node.failures += 1
-                self.node_lost(node)
+                self.on_disconnect(node)
             elif node.failures and node.ready:
                 node.failures = 0
-        if self._brokers:  # who was only asked to find the others
+        if self._brokers:  # bootstrap connections only serve to find the brokers
             for node in self._bootstrap:
                 if node.link and node.link.state is LinkState.READY and not node.in_flight:
-                    self._drop(node, "not needed any more")
+                    self._drop(node, "the bootstrap connection is no longer needed")
 
-    def due(self) -> float:
-        """When ``tick`` has something to do, or a node can be asked again."""
-        now, at = self._time.now, float("inf")
+    def next_deadline(self) -> float:
+        """Return the time of the next timeout or end of a backoff."""
+        now, at = self._clock.now, float("inf")
         for node in self._nodes():
             if node.link:
-                at = min(at, node.link.due())
-            elif node.not_before > now:
-                at = min(at, node.not_before)
+                at = min(at, node.link.next_deadline())
+            elif node.retry_at > now:
+                at = min(at, node.retry_at)
         return at
 
     def close(self) -> None:
-        """Hang up everywhere."""
+        """Close all connections."""
         for node in self._nodes():
             self._drop(node, "the consumer is closed")
 
     def _nodes(self) -> Iterator[Node]:
         yield from self._bootstrap
         yield from self._brokers.values()
-        yield from self._others.values()
+        yield from self._coordinators.values()
 
-    def _drop(self, node: Node | None, why: str) -> None:
+    def _drop(self, node: Node | None, reason: str) -> None:
         if node and node.link:
-            node.link.close(why)
+            node.link.close(reason)
             node.link = None

@@ -1,4 +1,4 @@
-"""What the consumer reads, and where it is: the assigned partitions with their positions.
+"""The assigned partitions with their positions.
 
 Source: org.apache.kafka.clients.consumer.internals.SubscriptionState.
 """
@@ -18,7 +18,7 @@ EARLIEST_TIMESTAMP, LATEST_TIMESTAMP = -2, -1
 
 @dataclass(frozen=True, slots=True)
 class OffsetAndMetadata:
-    """A committed offset: that of the next record to read."""
+    """A committed offset (of the next record to read), with metadata of the user's choice."""
 
     offset: int
     metadata: str = ""
@@ -27,18 +27,24 @@ class OffsetAndMetadata:
 
 @dataclass(slots=True, eq=False)
 class Position:
-    """Of one assigned partition. ``offset``: of the next record to hand out, None while it is not known.
+    """Position in one assigned partition.
 
-    ``epoch``: of the leader that wrote the record before; ``reset``: the timestamp to look up instead of an offset, in
-    ms or one of Kafka's questions below zero; ``validated``: the leader epoch that the offset was held against;
-    ``topic_id``: of the topic that the offset is in, None until metadata has told it;
-    ``replica``: the follower to read from, and until when. The last three are what brokers told of the log.
+    offset: of the next record to return; None while it is unknown.
+    epoch: leader epoch of the record before it, -1 if unknown.
+    reset_timestamp: what to look up to get an offset: ms since 1970, -1 (latest), -2 (earliest), or an age.
+    validated_epoch: the leader epoch that the offset was validated with.
+    validating: whether a validation is in flight.
+    topic_id: of the topic that the offset belongs to; None until metadata has it.
+    paused: by the user.
+    revoking: about to be revoked, so no record is returned.
+    replica: the follower to fetch from, and the time until which it is used.
+    high_watermark, last_stable_offset, log_start_offset: of the latest Fetch response.
     """
 
     offset: int | None = None
     epoch: int = -1
-    reset: int | timedelta | None = None
-    validated: int = -1
+    reset_timestamp: int | timedelta | None = None
+    validated_epoch: int = -1
     validating: bool = False
     topic_id: UUID | None = None
     paused: bool = False
@@ -50,33 +56,34 @@ class Position:
 
     @property
     def known(self) -> bool:
-        return self.offset is not None and self.reset is None
+        return self.offset is not None and self.reset_timestamp is None
 
     @property
     def fetchable(self) -> bool:
         return self.known and not self.paused and not self.validating and not self.revoking
 
-    def move(self, offset: int, epoch: int = -1) -> None:
-        """Go on from another offset: what was asked for or read before no longer fits."""
-        self.offset, self.epoch, self.reset = offset, epoch, None
-        self.validated, self.validating, self.topic_id, self.replica = -1, False, None, None
+    def set_offset(self, offset: int, epoch: int = -1) -> None:
+        """Continue at another offset. Responses to earlier requests no longer apply."""
+        self.offset, self.epoch, self.reset_timestamp = offset, epoch, None
+        self.validated_epoch, self.validating, self.topic_id, self.replica = -1, False, None, None
 
-    def look_up(self, timestamp: int | timedelta) -> None:
-        """Go on from where the log has this time, which is not known yet."""
-        self.offset, self.epoch, self.reset = None, -1, timestamp
+    def reset_to(self, timestamp: int | timedelta) -> None:
+        """Continue at the offset of a timestamp, which has to be looked up."""
+        self.offset, self.epoch, self.reset_timestamp = None, -1, timestamp
         self.validating, self.topic_id, self.replica = False, None, None
 
 
 class Positions:
-    """The assigned partitions, in the order in which they came. ``unsettled``: some may have no position yet.
+    """Positions of the assigned partitions, in the order of the assignment.
 
-    ``version`` grows when others are assigned, or in another order.
+    unresolved: whether a partition may have no valid position.
+    version: grows when the assignment or its order changes.
     """
 
     def __init__(self) -> None:
         self._assigned: dict[TopicPartition, Position] = {}
         self.version = 0
-        self.unsettled = False
+        self.unresolved = False
 
     def __iter__(self) -> Iterator[TopicPartition]:
         return iter(self._assigned)
@@ -94,28 +101,28 @@ class Positions:
         return self._assigned.get(partition)
 
     def of(self, partition: TopicPartition) -> Position:
-        """Raises: NotAssigned."""
-        found = self._assigned.get(partition)
-        if found is None:
+        """Return the position of a partition. Raises: NotAssigned."""
+        position = self._assigned.get(partition)
+        if position is None:
             raise NotAssigned(f"{partition[0]}-{partition[1]} is not assigned to this consumer")
-        return found
+        return position
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Have these and no others; what is kept keeps its position."""
-        before, self.unsettled = self._assigned, True
+        """Replace the assignment; partitions that stay assigned keep their position."""
+        before, self.unresolved = self._assigned, True
         self._assigned = {partition: before.get(partition) or Position() for partition in partitions}
         if list(before) != list(self._assigned):
             self.version += 1
 
-    def keep(self, kept: Collection[TopicPartition]) -> None:
-        """What is not kept is about to go: nothing of it is read any more."""
+    def keep_only(self, kept: Collection[TopicPartition]) -> None:
+        """Mark all other partitions as revoking: no further record of them is returned."""
         for partition, position in self._assigned.items():
             position.revoking = partition not in kept
 
     def to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Where every partition is whose position is known."""
+        """Return the offsets of all known positions."""
         return {
             partition: OffsetAndMetadata(position.offset, "", position.epoch)
             for partition, position in self._assigned.items()
-            if position.offset is not None and position.reset is None
+            if position.offset is not None and position.reset_timestamp is None
         }

@@ -1,4 +1,4 @@
-"""How a consumer behaves: Kafka's settings by Kafka's names, durations in seconds, Kafka's defaults.
+"""Consumer settings with Kafka's names and defaults; durations are in seconds.
 
 Source: org.apache.kafka.clients.consumer.ConsumerConfig.
 """
@@ -20,10 +20,12 @@ Reset = Literal["earliest", "latest", "none"] | timedelta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """``auto_offset_reset``: a timedelta is ``by_duration``: records of that age and younger.
+    """Settings of a consumer, by Kafka's names with ``_`` for the dots and without ``_ms``.
 
-    ``assignors``: names or your own, in order of preference; range and cooperative-sticky by default, as in Java.
-    ``group_remote_assignor``: for the consumer protocol. ``max_poll_records`` is never sent to a broker.
+    auto_offset_reset: a timedelta means ``by_duration``: start at the first record that is not older than that.
+    assignors: names or Assignor objects in order of preference; range and cooperative-sticky by default, as in Java.
+    group_remote_assignor: the assignor that the coordinator uses, for the consumer protocol.
+    max_poll_records: the most records that one poll returns; not sent to a broker.
     """
 
     client_id: str = "mockbroker-consumer"
@@ -57,17 +59,19 @@ class Settings:
     socket_connection_setup_timeout: float = 10.0
 
     def __post_init__(self) -> None:
-        """Raises: ValueError for what no consumer can do."""
+        """Raises: ValueError for an invalid value."""
         if not isinstance(self.auto_offset_reset, timedelta) and self.auto_offset_reset not in (EARLIEST, LATEST, NONE):
             raise ValueError(
-                f"auto_offset_reset is {self.auto_offset_reset!r}, not earliest, latest, none or a timedelta"
+                f"auto_offset_reset is {self.auto_offset_reset!r}: use earliest, latest, none or a timedelta"
             )
         if self.group_protocol not in (CLASSIC, CONSUMER):
-            raise ValueError(f"group_protocol is {self.group_protocol!r}, not classic or consumer")
+            raise ValueError(f"group_protocol is {self.group_protocol!r}: use classic or consumer")
         if self.isolation_level not in ("read_uncommitted", "read_committed"):
-            raise ValueError(f"isolation_level is {self.isolation_level!r}, not read_uncommitted or read_committed")
+            raise ValueError(f"isolation_level is {self.isolation_level!r}: use read_uncommitted or read_committed")
         if self.max_poll_records < 1:
-            raise ValueError(f"max_poll_records is {self.max_poll_records}, below 1")
+            raise ValueError(f"max_poll_records is {self.max_poll_records}: use at least 1")
         if self.group_protocol == CLASSIC and self.heartbeat_interval >= self.session_timeout:
-            told = f"{self.heartbeat_interval} s, not below session_timeout, {self.session_timeout} s"
-            raise ValueError(f"heartbeat_interval is {told}")
+            raise ValueError(
+                f"heartbeat_interval is {self.heartbeat_interval} s: use less than session_timeout, "
+                f"which is {self.session_timeout} s"
+            )

@@ -519,7 +519,7 @@ async def test_who_is_put_out_while_joining(ground: Ground) -> None:
         async with consumer_at(ground, wire, **how) as other, trio.open_nursery() as nursery:
             while not any(one.body.member_id for one in wire.asked if one.api == "JoinGroup"):
                 await other.poll(0.05)
-            other._engine.member.commit_refused(ErrorCode.UNKNOWN_MEMBER_ID)  # type: ignore[union-attr]
+            other._engine.member.handle_commit_error(ErrorCode.UNKNOWN_MEMBER_ID)  # type: ignore[union-attr]
             nursery.start_soon(polls, busy, [])
             while len(other.assignment) != 1:
                 await other.poll(0.05)

@@ -114,8 +114,8 @@ class FakeCluster:
             [("boot", BOOTSTRAP_PORT)],
             group,
             Settings(**settings),
-            chance=lambda: 0.5,
-            wall_ms=lambda: WALL_MS,
+            jitter=lambda: 0.5,
+            wall_clock_ms=lambda: WALL_MS,
             member_id="uuid",
         )
         self.listener_calls: list[tuple[str, list[str]]] = []
@@ -136,7 +136,7 @@ class FakeCluster:
 
     @property
     def now(self) -> float:
-        return self.engine.time.now
+        return self.engine.clock.now
 
     @property
     def member(self) -> Any:
@@ -153,7 +153,7 @@ class FakeCluster:
         for _ in range(TURNS_PER_MOMENT):
             self.engine.advance(polling=polling)
             moved = self._carry_bytes() | self._call_listener()
-            if not moved and self.engine.due() > self.now:
+            if not moved and self.engine.next_deadline() > self.now:
                 return
         raise AssertionError(f"it never comes to rest, for {self._overdue()}: its driver would spin")
 
@@ -167,24 +167,24 @@ class FakeCluster:
             engine.fetcher,
             engine.coordinator,
         ]
-        return [type(part).__name__ for part in [*parts, engine.member] if part and part.due() <= self.now]
+        return [type(part).__name__ for part in [*parts, engine.member] if part and part.next_deadline() <= self.now]
 
     def _call_listener(self) -> bool:
         call = self.engine.listener_call
         if call is None or self._in_listener:
             return False
-        self.listener_calls.append((call.what, named(call.partitions)))
+        self.listener_calls.append((call.kind, named(call.partitions)))
         self.listener_call_times.append(self.now)
         self._in_listener = True
-        self.on_listener_call(call.what)
+        self.on_listener_call(call.kind)
         self._in_listener = False
         if self.engine.listener_call is call:
-            self.engine.listener_returned(self.listener_raises.pop(call.what, None))
+            self.engine.listener_returned(self.listener_raises.pop(call.kind, None))
         return True
 
     def poll(self) -> None:
         """Do what a user's poll does that does not wait."""
-        self.engine.polled()
+        self.engine.record_poll()
         self.engine.auto_commit()
         self.settle(polling=True)
 
@@ -192,10 +192,10 @@ class FakeCluster:
         """Let time pass, with everything that is due in it. ``polling``: inside a poll, else the user is busy."""
         end = self.now + seconds
         for _ in range(100_000):
-            at = min(self.engine.due(), end)
+            at = min(self.engine.next_deadline(), end)
             if polling:
                 at = min(at, max(self.engine.auto_commit_at, self.now))
-            self.engine.time.now = max(at, self.now)
+            self.engine.clock.now = max(at, self.now)
             if polling:
                 self.poll()
             else:
@@ -208,7 +208,7 @@ class FakeCluster:
         """Let time pass until a request of an API is pending."""
         end = self.now + within
         while not self.pending(api):
-            at = min(self.engine.due(), self.engine.auto_commit_at if polling else end, end)
+            at = min(self.engine.next_deadline(), self.engine.auto_commit_at if polling else end, end)
             assert at < end or self.now < end, f"no {api} within {within} s"
             self.wait(max(at - self.now, 0.0), polling=polling)
         return self.request(api)

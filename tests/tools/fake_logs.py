@@ -121,14 +121,14 @@ class FakeLogCluster(FakeCluster):
         """Do what Consumer.poll does when there is nothing to wait for: return records, and send the next fetches."""
         self.settle()
         self.engine.advance(polling=True)
-        records = self.engine.take_records(most)
-        self.fetcher.send()
+        records = self.engine.collect_records(most)
+        self.fetcher.send_fetches()
         self.settle()
         return records
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        self.positions.of(partition).move(offset)
-        self.positions.unsettled = True
+        self.positions.of(partition).set_offset(offset)
+        self.positions.unresolved = True
 
     def position(self, partition: TopicPartition) -> int | None:
         return self.positions.of(partition).offset

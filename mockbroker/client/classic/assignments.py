@@ -1,6 +1,4 @@
-"""What members of a classic group send each other through the coordinator, which reads none of it: subscriptions to the
-leader, and an assignment to each member.
-"""
+"""Subscriptions and assignments of a classic group, which members exchange through the coordinator."""
 
 from __future__ import annotations
 
@@ -49,7 +47,7 @@ def subscriptions(members: Iterable[JoinGroupResponse.Member]) -> dict[str, Subs
         try:
             blob, _ = decode_stored(ConsumerProtocolSubscription, member.metadata)
         except DecodeError as error:
-            raise ConsumerError(f"the subscription of {member.member_id!r} cannot be read: {error}") from error
+            raise ConsumerError(f"invalid subscription of member {member.member_id!r}: {error}") from error
         decoded[member.member_id] = read_subscription(blob, member.group_instance_id)
     return decoded
 
@@ -57,34 +55,34 @@ def subscriptions(members: Iterable[JoinGroupResponse.Member]) -> dict[str, Subs
 def assign(
     assignor: Assignor, topics: Topics, members: Mapping[str, Subscription], protocol: str
 ) -> dict[str, Assignment]:
-    """Return what each member gets.
+    """Return the assignment of each member.
 
-    Raises: AssignorError, with member and partition, if an assignor of the user's own breaks a rule.
+    Raises: AssignorError, with member and partition, if an assignor of the user returns an invalid assignment.
     """
-    shares = assignor.assign(topics, members)
-    if CLIENT.get(assignor.name) is not type(assignor):  # Kafka's own are not checked, as in Java
-        check(shares, topics, members, protocol)
-    return {member_id: shares.get(member_id, Assignment()) for member_id in members}
+    assignments = assignor.assign(topics, members)
+    if CLIENT.get(assignor.name) is not type(assignor):  # Kafka's own assignors are not checked, as in Java
+        check(assignments, topics, members, protocol)
+    return {member_id: assignments.get(member_id, Assignment()) for member_id in members}
 
 
-def encoded_assignments(shares: Mapping[str, Assignment]) -> list[SyncGroupRequest.Assignment]:
+def encoded_assignments(assignments: Mapping[str, Assignment]) -> list[SyncGroupRequest.Assignment]:
     """Return the assignments as the leader's SyncGroup has them."""
     return [
         SyncGroupRequest.Assignment(
             member_id=member_id, assignment=encode_stored(write_assignment(share), BLOB_VERSION)
         )
-        for member_id, share in shares.items()
+        for member_id, share in assignments.items()
     ]
 
 
 def decode_assignment(given: bytes) -> Assignment:
     """Return the assignment of a SyncGroup response; no bytes mean no partitions. Raises: ConsumerError."""
-    if not given:  # some leaders send nothing to members that get nothing
+    if not given:  # some leaders omit members without partitions
         return Assignment()
     if len(given) < SMALLEST_ASSIGNMENT:
         raise ConsumerError(f"invalid assignment ({len(given)} bytes): not a ConsumerProtocolAssignment")
     try:
         blob, _ = decode_stored(ConsumerProtocolAssignment, given)
     except DecodeError as error:
-        raise ConsumerError(f"the assignment cannot be read: {error}") from error
+        raise ConsumerError(f"invalid assignment: {error}") from error
     return read_assignment(blob)

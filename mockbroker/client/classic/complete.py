@@ -9,17 +9,17 @@ from kwire.assignors import COOPERATIVE, Assignment
 from mockbroker.client.classic.assignments import decode_assignment
 from mockbroker.client.classic.lead import Leading
 from mockbroker.client.classic.status import ClassicState, MemberStatus
+from mockbroker.client.components import Components
 from mockbroker.client.errors import ConsumerError
 from mockbroker.client.flow import POLL, ListenerCall, Steps
-from mockbroker.client.interest import Mode
-from mockbroker.client.parts import Parts
+from mockbroker.client.subscription import SubscriptionType
 
 
 class Completing:
     """The end of a rebalance of one member."""
 
-    def __init__(self, parts: Parts, status: MemberStatus, leading: Leading, protocol: str) -> None:
-        self._parts, self._status, self._leading, self._protocol = parts, status, leading, protocol
+    def __init__(self, components: Components, status: MemberStatus, leading: Leading, protocol: str) -> None:
+        self._components, self._status, self._leading, self._protocol = components, status, leading, protocol
 
     def complete(self) -> Steps:
         """Apply the assignment with the user's next poll, unless the generation ended before.
@@ -30,53 +30,53 @@ class Completing:
         synced = status.identity
         yield POLL
         if synced != status.identity or status.state is not ClassicState.STABLE:
-            status.rejoin("the generation ended before it was taken up")
+            status.rejoin("the generation ended before the assignment was applied")
             return
         try:
             assignor = self._leading.assignor
             assignment = decode_assignment(status.assignment or b"")
         except ConsumerError:
-            status.rejoin("the assignment could not be read")
+            status.rejoin("the assignment is invalid")
             raise
         finally:
             status.assignment = None
-        if foreign := self._not_subscribed(assignment):
-            status.rejoin(f"the assignment has topics that are not subscribed to: {', '.join(sorted(foreign))}")
+        if unsubscribed := self._not_subscribed(assignment):
+            status.rejoin(f"the assignment has topics without a subscription: {', '.join(sorted(unsubscribed))}")
             return
         first: Exception | None = None
-        before = tuple(self._parts.positions)
+        before = tuple(self._components.positions)
         try:
             assignor.on_assignment(assignment, status.generation)
-        except Exception as failure:  # of the user's assignor: it is raised once the assignment is applied
+        except Exception as failure:  # of the user's assignor; raised after the assignment is applied
             first = failure
         yield from self._apply(assignment, before, first)
 
     def _not_subscribed(self, assignment: Assignment) -> set[str]:
         """Return the assigned topics that are not subscribed to; those that match the pattern become subscribed."""
-        interest, metadata = self._parts.interest, self._parts.metadata
-        foreign = {topic for topic, _ in assignment.partitions} - interest.topics
-        if foreign and interest.mode is Mode.PATTERN and interest.pattern:
-            matching = {topic for topic in foreign if interest.pattern.fullmatch(topic)}
-            foreign -= matching
+        subscription, metadata = self._components.subscription, self._components.metadata
+        unsubscribed = {topic for topic, _ in assignment.partitions} - subscription.topics
+        if unsubscribed and subscription.type is SubscriptionType.AUTO_PATTERN and subscription.pattern:
+            matching = {topic for topic in unsubscribed if subscription.pattern.fullmatch(topic)}
+            unsubscribed -= matching
             if matching:
-                metadata.refresh()  # the leader has newer metadata
-                interest.set_topics(interest.topics | matching)
-                self._status.subscription_version = interest.version
-        return foreign
+                metadata.refresh()  # the leader's metadata is newer
+                subscription.set_topics(subscription.topics | matching)
+                self._status.subscription_version = subscription.version
+        return unsubscribed
 
     def _apply(self, assignment: Assignment, before: tuple[tuple[str, int], ...], first: Exception | None) -> Steps:
-        positions, owned = self._parts.positions, set(before)
+        positions, owned = self._components.positions, set(before)
         given = set(assignment.partitions)
         added = tuple(p for p in assignment.partitions if p not in owned)
-        gone = tuple(p for p in before if p not in given)
-        if gone and self._protocol == COOPERATIVE:
-            positions.keep(given)
-            raised = yield ListenerCall("revoked", gone)
+        revoked = tuple(p for p in before if p not in given)
+        if revoked and self._protocol == COOPERATIVE:
+            positions.keep_only(given)
+            raised = yield ListenerCall("revoked", revoked)
             first = first or raised
-            self._status.rejoin("partitions were given up")
+            self._status.rejoin("partitions were revoked")
         positions.assign(assignment.partitions)
-        if self._status.watched is None:  # not the leader, which needs the topics of all members
-            self._parts.metadata.want(self._parts.interest.topics)
+        if self._status.assignment_snapshot is None:  # the leader needs the topics of all members
+            self._components.metadata.require_topics(self._components.subscription.topics)
         raised = yield ListenerCall("assigned", added)
         if first := first or raised:
             raise first

@@ -1,4 +1,4 @@
-"""When a member of a classic group has to show that it lives, and what it does when it cannot.
+"""Heartbeat timers of a member of a classic group.
 
 Source: Heartbeat and AbstractCoordinator.HeartbeatThread of kafka-clients.
 """
@@ -11,70 +11,78 @@ from mockbroker.client.backoff import Backoff
 from mockbroker.client.classic.status import ClassicState
 from mockbroker.client.settings import Settings
 
-BEATING = (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE)  # a JoinGroup holds up the connection anyway
+SENDS_HEARTBEATS = (
+    ClassicState.COMPLETING_REBALANCE,
+    ClassicState.STABLE,
+)  # not during a JoinGroup, as in Java
 
 
-class Beat(Enum):
-    """What to do now."""
+class HeartbeatAction(Enum):
+    """What a member has to do about heartbeats."""
 
     NOTHING = "not in a group"
-    FIND_COORDINATOR = "nobody to send it to"
-    SESSION_EXPIRED = "the coordinator has not answered for a whole session: look for it again"
-    LEAVE = "the user has not polled for too long"
-    NOT_DUE = "not yet"
-    SEND = "send one"
+    FIND_COORDINATOR = "the coordinator is unknown"
+    SESSION_EXPIRED = "no response for session_timeout: look up the coordinator"
+    LEAVE = "no poll for max_poll_interval: leave the group"
+    NOT_DUE = "wait"
+    SEND = "send a heartbeat"
 
 
 class Heartbeat:
-    """Deadlines of one member, in seconds on the caller's clock. One heartbeat is under way at a time."""
+    """Timers of one member, in seconds on the engine's clock.
+
+    session, poll: when session_timeout and max_poll_interval end.
+    next: when the next heartbeat is due.
+    in_flight: whether a heartbeat has no response; there is one at a time.
+    """
 
     def __init__(self, settings: Settings, backoff: Backoff) -> None:
         self._settings, self._backoff = settings, backoff
-        self.session = self.poll = float("inf")  # when they expire
+        self.session = self.poll = float("inf")
         self.next = float("inf")
         self.in_flight = False
-        self._failures = 0  # in a row
+        self._failures = 0
 
     def enable(self, now: float) -> None:
-        """A generation begins."""
+        """Start all timers: a generation begins."""
         self.renew(now)
-        self.polled(now)
+        self.record_poll(now)
         self.next = now + self._settings.heartbeat_interval
 
     def renew(self, now: float) -> None:
-        """The coordinator has answered."""
+        """Restart the session timer: the coordinator has responded."""
         self.session = now + self._settings.session_timeout
         self._failures = 0
 
-    def polled(self, now: float, *, waits: bool = False) -> None:
-        """The user polls; ``waits``: and will not be missed, however long nothing comes."""
-        self.poll = float("inf") if waits else now + self._settings.max_poll_interval
+    def record_poll(self, now: float, *, waiting: bool = False) -> None:
+        """Restart the poll timer; ``waiting``: the user waits inside the poll, so it does not run."""
+        self.poll = float("inf") if waiting else now + self._settings.max_poll_interval
 
     def sent(self, now: float) -> None:
         self.in_flight = True
         self.next = now + self._settings.heartbeat_interval
 
     def failed(self, now: float) -> None:
-        """No answer, or one that does not renew the session: again soon."""
+        """Retry after the backoff: there was no response, or one that does not renew the session."""
         self.next = now + self._backoff.after(self._failures)
         self._failures += 1
 
-    def verdict(self, now: float, state: ClassicState, *, coordinator_known: bool) -> Beat:
-        """What to do at this time, the first of the rules that holds."""
-        if state not in BEATING:
-            return Beat.NOTHING
+    def next_action(self, now: float, state: ClassicState, *, coordinator_known: bool) -> HeartbeatAction:
+        """Return what to do now; the first condition that holds decides."""
+        if state not in SENDS_HEARTBEATS:
+            return HeartbeatAction.NOTHING
         if not coordinator_known:
-            return Beat.FIND_COORDINATOR
+            return HeartbeatAction.FIND_COORDINATOR
         if self.session <= now:
-            return Beat.SESSION_EXPIRED
+            return HeartbeatAction.SESSION_EXPIRED
         if self.poll <= now:
-            return Beat.LEAVE
+            return HeartbeatAction.LEAVE
         if self.in_flight or self.next > now:
-            return Beat.NOT_DUE
-        return Beat.SEND
+            return HeartbeatAction.NOT_DUE
+        return HeartbeatAction.SEND
 
-    def due(self, state: ClassicState, *, coordinator_known: bool) -> float:
-        """When the verdict changes by itself."""
-        if state not in BEATING or not coordinator_known:
+    def next_deadline(self, state: ClassicState, *, coordinator_known: bool) -> float:
+        """Return the time at which ``next_action`` changes by itself."""
+        if state not in SENDS_HEARTBEATS or not coordinator_known:
             return float("inf")
         return min(self.session, self.poll, float("inf") if self.in_flight else self.next)

@@ -1,4 +1,4 @@
-"""Heartbeat: sent when its deadline has passed, and what each response does to the member.
+"""Heartbeat requests, and the effect of their responses on the member.
 
 Source: AbstractCoordinator.HeartbeatResponseHandler of kafka-clients.
 """
@@ -11,59 +11,59 @@ from mockbroker.client.call import OutgoingCall
 from mockbroker.client.classic.heartbeat import Heartbeat
 from mockbroker.client.classic.status import ClassicState, MemberStatus
 from mockbroker.client.committing import Identity
-from mockbroker.client.coordinator import ELSEWHERE
-from mockbroker.client.parts import Parts
+from mockbroker.client.components import Components
+from mockbroker.client.coordinator import COORDINATOR_MOVED
 
-STATIC_SINCE = 3
+FIRST_STATIC_VERSION = 3
 
 
 class HeartbeatRequests:
-    """Heartbeats of one member, one under way at a time."""
+    """Heartbeats of one member, one in flight at a time."""
 
-    def __init__(self, parts: Parts, status: MemberStatus, beat: Heartbeat) -> None:
-        self._parts, self._status, self._beat = parts, status, beat
+    def __init__(self, components: Components, status: MemberStatus, heartbeat: Heartbeat) -> None:
+        self._components, self._status, self._heartbeat = components, status, heartbeat
 
     def send(self) -> None:
-        """Send a heartbeat, or set the time of the next try."""
-        now, sent = self._parts.time.now, self._status.identity
+        """Send a heartbeat, or schedule a retry if the coordinator is unavailable."""
+        now, sent = self._components.clock.now, self._status.identity
         request = HeartbeatRequest(
-            group_id=self._parts.group or "",
+            group_id=self._components.group or "",
             generation_id=sent.generation,
             member_id=sent.member_id,
             group_instance_id=sent.instance_id,
         )
-        call = self._parts.coordinator.ask(
+        call = self._components.coordinator.send_request(
             HEARTBEAT.key,
             lambda _: request,
             lambda call: self._answered(call, sent),
-            versions=(0 if sent.instance_id is None else STATIC_SINCE, None),
+            versions=(0 if sent.instance_id is None else FIRST_STATIC_VERSION, None),
         )
         if call is None:
-            self._beat.failed(now)
+            self._heartbeat.failed(now)
         elif not call.done:
-            self._beat.sent(now)
+            self._heartbeat.sent(now)
 
     def _answered(self, call: OutgoingCall, sent: Identity) -> None:
-        now, beat, status = self._parts.time.now, self._beat, self._status
-        beat.in_flight = False
+        now, heartbeat, status = self._components.clock.now, self._heartbeat, self._status
+        heartbeat.in_flight = False
         if call.failure is not None:
-            beat.failed(now)
-            self._parts.coordinator.unknown()
+            heartbeat.failed(now)
+            self._components.coordinator.mark_unknown()
             return
         if sent != status.identity:  # a response to an earlier generation
             return
-        code = call.answer.error_code
+        code = call.response.error_code
         match code:
             case ErrorCode.NONE:
-                beat.renew(now)
+                heartbeat.renew(now)
             case ErrorCode.REBALANCE_IN_PROGRESS:
-                beat.renew(now)
+                heartbeat.renew(now)
                 if status.state is ClassicState.STABLE:
-                    status.rejoin("the group rebalances")
-            case _ if code in ELSEWHERE:
-                beat.failed(now)
-                self._parts.coordinator.unknown()
+                    status.rejoin("the group is rebalancing")
+            case _ if code in COORDINATOR_MOVED:
+                heartbeat.failed(now)
+                self._components.coordinator.mark_unknown()
             case ErrorCode.ILLEGAL_GENERATION | ErrorCode.UNKNOWN_MEMBER_ID | ErrorCode.FENCED_INSTANCE_ID:
-                status.reset(code, "Heartbeat")
+                status.leave_generation(code, "Heartbeat")
             case _:
-                beat.failed(now)
+                heartbeat.failed(now)

@@ -1,4 +1,7 @@
-"""JoinGroup: become a member of the next generation. Source: AbstractCoordinator.JoinGroupResponseHandler."""
+"""JoinGroup: become a member of the next generation.
+
+Source: AbstractCoordinator.JoinGroupResponseHandler of kafka-clients.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,16 @@ from mockbroker.client.classic.assignments import offered_protocols
 from mockbroker.client.classic.heartbeat import Heartbeat
 from mockbroker.client.classic.requests import PROTOCOL_TYPE, Retry, call_coordinator
 from mockbroker.client.classic.status import NO_GENERATION, ClassicState, MemberStatus
-from mockbroker.client.coordinator import ELSEWHERE
+from mockbroker.client.components import Components
+from mockbroker.client.coordinator import COORDINATOR_MOVED
 from mockbroker.client.errors import InconsistentGroupProtocol, UnjoinedGroup, UnsupportedVersion, broker_error
 from mockbroker.client.flow import Waiting
-from mockbroker.client.parts import Parts
 
 LONGER_THAN_REBALANCE = 5.0  # seconds that a JoinGroup may take beyond the rebalance timeout
-STATIC_SINCE = 5
+FIRST_STATIC_VERSION = 5
 RETRIES = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Retry.AFTER_BACKOFF,
-    **dict.fromkeys(ELSEWHERE, Retry.AFTER_BACKOFF),
+    **dict.fromkeys(COORDINATOR_MOVED, Retry.AFTER_BACKOFF),
     ErrorCode.MEMBER_ID_REQUIRED: Retry.AT_ONCE,
     ErrorCode.UNKNOWN_MEMBER_ID: Retry.AT_ONCE,
     ErrorCode.REBALANCE_IN_PROGRESS: Retry.AT_ONCE,
@@ -31,54 +34,62 @@ class Joining:
     """JoinGroup of one member.
 
     assignors: those that the member offers, by name, in order of preference.
-    protocol: eager or cooperative, whichever all assignors support.
+    protocol: eager or cooperative; all assignors support it.
     """
 
     def __init__(
-        self, parts: Parts, status: MemberStatus, beat: Heartbeat, assignors: Mapping[str, Assignor], protocol: str
+        self,
+        components: Components,
+        status: MemberStatus,
+        heartbeat: Heartbeat,
+        assignors: Mapping[str, Assignor],
+        protocol: str,
     ) -> None:
-        self._parts, self._status, self._beat = parts, status, beat
+        self._components, self._status, self._heartbeat = components, status, heartbeat
         self._assignors, self._protocol = assignors, protocol
-        self._where = f"JoinGroup of {parts.group}"
+        self._where = f"JoinGroup of {components.group}"
 
     def join(self, reason: str) -> Waiting[JoinGroupResponse | Retry]:
         """Return the response that begins a generation, or when to retry.
 
         Raises: UnjoinedGroup when the member left the group meanwhile; ConsumerError.
         """
-        parts, status = self._parts, self._status
+        components, status = self._components, self._status
         status.state = ClassicState.PREPARING_REBALANCE
-        status.watched = status.assignment = None
+        status.assignment_snapshot = status.assignment = None
         call = yield from call_coordinator(
-            parts,
+            components,
             JOIN_GROUP.key,
             lambda version: self._request(reason, version),
-            static_since=STATIC_SINCE,
-            timeout=max(parts.settings.request_timeout, parts.settings.max_poll_interval + LONGER_THAN_REBALANCE),
+            first_static_version=FIRST_STATIC_VERSION,
+            timeout=max(
+                components.settings.request_timeout, components.settings.max_poll_interval + LONGER_THAN_REBALANCE
+            ),
         )
         if call is None:
             return Retry.AFTER_BACKOFF
-        response: JoinGroupResponse = call.answer
+        response: JoinGroupResponse = call.response
         if response.error_code:
             return self._refused(response)
         if status.state is not ClassicState.PREPARING_REBALANCE:
-            raise UnjoinedGroup("the member was out of the group before it had joined")
+            raise UnjoinedGroup("the member left the group before its JoinGroup was answered")
         if response.protocol_type not in (None, PROTOCOL_TYPE):
             raise InconsistentGroupProtocol(
-                ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the group is of type {response.protocol_type!r}"
+                ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+                f"{self._where}: protocol type {response.protocol_type!r} is not supported, only {PROTOCOL_TYPE!r}",
             )
         status.state = ClassicState.COMPLETING_REBALANCE
         status.member_id, status.generation = response.member_id, response.generation_id
         status.protocol_name = response.protocol_name
-        self._beat.enable(parts.time.now)
+        self._heartbeat.enable(components.clock.now)
         return response
 
     def _request(self, reason: str, version: int) -> JoinGroupRequest:
-        parts, settings, status = self._parts, self._parts.settings, self._status
-        owned = tuple(parts.positions) if self._protocol == COOPERATIVE else ()
-        topics, rack = sorted(parts.interest.topics), settings.client_rack
+        components, settings, status = self._components, self._components.settings, self._status
+        owned = tuple(components.positions) if self._protocol == COOPERATIVE else ()
+        topics, rack = sorted(components.subscription.topics), settings.client_rack
         return JoinGroupRequest(
-            group_id=parts.group or "",
+            group_id=components.group or "",
             session_timeout_ms=round(settings.session_timeout * 1000),
             rebalance_timeout_ms=round(settings.max_poll_interval * 1000) if version else -1,
             member_id=status.member_id,
@@ -93,11 +104,13 @@ class Joining:
         if code == ErrorCode.FENCED_INSTANCE_ID:
             raise status.fence("JoinGroup")
         if code == ErrorCode.UNSUPPORTED_VERSION:
-            raise UnsupportedVersion(f"{self._where}: the broker is too old for a group instance id; leave it out")
+            raise UnsupportedVersion(
+                f"{self._where}: the broker does not support group_instance_id: open the consumer without it"
+            )
         if code not in RETRIES:
             raise broker_error(code, self._where)
-        if code in ELSEWHERE:
-            self._parts.coordinator.unknown()
+        if code in COORDINATOR_MOVED:
+            self._components.coordinator.mark_unknown()
         if code == ErrorCode.MEMBER_ID_REQUIRED:
             status.member_id, status.generation = response.member_id, NO_GENERATION
         if code == ErrorCode.UNKNOWN_MEMBER_ID:

@@ -1,4 +1,4 @@
-"""What the leader of a classic group does: it assigns the partitions, and watches the topics that it assigned by."""
+"""The tasks of the leader of a classic group: assign the partitions, and watch the topics for changes."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from kwire.assignors import Assignment, Assignor
 from kwire.messages.join_group import JoinGroupResponse
 from mockbroker.client.classic.assignments import assign, subscriptions
 from mockbroker.client.classic.status import ClassicState, MemberStatus
+from mockbroker.client.components import Components
 from mockbroker.client.errors import UnknownAssignor
 from mockbroker.client.flow import WAIT, Waiting
-from mockbroker.client.parts import Parts
 
 
 class Leading:
     """Assignment of one generation, by the assignor that the group chose among ``assignors``."""
 
-    def __init__(self, parts: Parts, status: MemberStatus, assignors: Mapping[str, Assignor], protocol: str) -> None:
-        self._parts, self._status = parts, status
+    def __init__(
+        self, components: Components, status: MemberStatus, assignors: Mapping[str, Assignor], protocol: str
+    ) -> None:
+        self._components, self._status = components, status
         self._assignors, self._protocol = assignors, protocol
         self._topics: frozenset[str] = frozenset()  # of all members
-        self._compared = -1  # the version of the metadata that the assignment was compared with
+        self._compared_version = -1  # the version of the metadata that the assignment was compared with
 
     @property
     def assignor(self) -> Assignor:
@@ -28,33 +30,36 @@ class Leading:
         chosen = self._status.protocol_name
         assignor = self._assignors.get(chosen or "")
         if assignor is None:
-            raise UnknownAssignor(f"the group chose {chosen!r}, this member has {', '.join(self._assignors)}")
+            own = ", ".join(self._assignors)
+            raise UnknownAssignor(
+                f"the group chose the assignor {chosen!r}, this member has {own}: add it to assignors"
+            )
         return assignor
 
     def assign(self, response: JoinGroupResponse) -> Waiting[Mapping[str, Assignment]]:
-        """Return what each member gets, by member id, once the topics of all members are known.
+        """Return the assignments by member id, once metadata has the topics of all members.
 
-        A static leader that came back assigns nothing: the group keeps what it has.
+        A static leader that returns assigns nothing: the group keeps its assignment (KIP-814).
         """
-        parts, status = self._parts, self._status
-        metadata = parts.metadata
+        components, status = self._components, self._status
+        metadata = components.metadata
         assignor = self.assignor
         members = subscriptions(response.members)
         self._topics = frozenset(topic for member in members.values() for topic in member.topics)
-        metadata.want(self._topics | parts.interest.topics)
+        metadata.require_topics(self._topics | components.subscription.topics)
         while status.state is ClassicState.COMPLETING_REBALANCE and not metadata.covers(self._topics):
             yield WAIT
-            metadata.want(self._topics | parts.interest.topics)  # the user may have subscribed again
+            metadata.require_topics(self._topics | components.subscription.topics)  # the user may have subscribed again
         topics = metadata.for_assignor(self._topics)
-        shares = {} if response.skip_assignment else assign(assignor, topics, members, self._protocol)
-        status.watched = metadata.counts(self._topics)
-        return shares
+        assignments = {} if response.skip_assignment else assign(assignor, topics, members, self._protocol)
+        status.assignment_snapshot = metadata.partitions_and_racks(self._topics)
+        return assignments
 
     def rejoin_if_topics_changed(self) -> None:
-        """Begin a rebalance if the topics have other partitions, or other racks, than those assigned by."""
-        metadata, watched = self._parts.metadata, self._status.watched
-        if watched is None or self._compared == metadata.version:
+        """Request a rebalance if partitions or racks of the topics have changed since the assignment."""
+        metadata, snapshot = self._components.metadata, self._status.assignment_snapshot
+        if snapshot is None or self._compared_version == metadata.version:
             return
-        self._compared = metadata.version
-        if metadata.counts(self._topics) != watched:
+        self._compared_version = metadata.version
+        if metadata.partitions_and_racks(self._topics) != snapshot:
             self._status.rejoin("partitions of the group's topics have changed")

@@ -5,24 +5,26 @@ from __future__ import annotations
 from kwire.messages.leave_group import LEAVE_GROUP, LeaveGroupRequest
 from mockbroker.client.call import OutgoingCall
 from mockbroker.client.classic.status import MemberStatus
-from mockbroker.client.parts import Parts
+from mockbroker.client.components import Components
 
-WITH_REASON = 3  # the version that names members, and why they leave
+FIRST_VERSION_WITH_MEMBERS = 3  # v3 lists members; v5 adds the reason
 
 
-def send_leave(parts: Parts, status: MemberStatus, reason: str) -> OutgoingCall | None:
-    """Send LeaveGroup and forget the generation. None without a request: static members come back, without an id there
-    is nothing to leave, or the coordinator cannot be reached."""
-    member_id, group_id = status.member_id, parts.group or ""
-    static = parts.settings.group_instance_id is not None
-    status.forget()
+def send_leave(components: Components, status: MemberStatus, reason: str) -> OutgoingCall | None:
+    """Send LeaveGroup and reset the generation.
+
+    Return None without a request: for a static member, without a member id, or if the coordinator is unavailable.
+    """
+    member_id, group_id = status.member_id, components.group or ""
+    static = components.settings.group_instance_id is not None
+    status.reset_generation()
     if not member_id or static:
         return None
 
     def build(version: int) -> LeaveGroupRequest:
-        if version < WITH_REASON:
+        if version < FIRST_VERSION_WITH_MEMBERS:
             return LeaveGroupRequest(group_id=group_id, member_id=member_id)
         member = LeaveGroupRequest.Member(member_id=member_id, reason=reason)
         return LeaveGroupRequest(group_id=group_id, members=[member])
 
-    return parts.coordinator.ask(LEAVE_GROUP.key, build)
+    return components.coordinator.send_request(LEAVE_GROUP.key, build)

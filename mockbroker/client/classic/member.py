@@ -1,6 +1,6 @@
-"""A member of a classic group, as the rest of the consumer sees it.
+"""A member of a classic group.
 
-What only the user's polls may do (calls of the rebalance listener) waits for them; joining and syncing go on without.
+Calls of the rebalance listener wait for a poll of the user; JoinGroup and SyncGroup do not.
 Source: AbstractCoordinator and ConsumerCoordinator of kafka-clients.
 """
 
@@ -11,16 +11,16 @@ from collections.abc import Callable, Sequence
 from kwire.assignors import Assignor
 from kwire.errorcodes import ErrorCode
 from mockbroker.client.call import OutgoingCall
-from mockbroker.client.classic.heartbeat import Beat, Heartbeat
+from mockbroker.client.classic.heartbeat import Heartbeat, HeartbeatAction
 from mockbroker.client.classic.heartbeat_requests import HeartbeatRequests
 from mockbroker.client.classic.leave import send_leave
 from mockbroker.client.classic.rebalance import Rebalance
 from mockbroker.client.classic.status import ClassicState, MemberStatus
-from mockbroker.client.committing import LATE, POLL_FIRST, Identity
+from mockbroker.client.committing import NOT_A_MEMBER, REBALANCING, Identity
+from mockbroker.client.components import Components
 from mockbroker.client.errors import CommitFailed, ConsumerError, FencedInstance, RebalanceInProgress
 from mockbroker.client.flow import Flow, ListenerCall
 from mockbroker.client.metadata import TopicPartition
-from mockbroker.client.parts import Parts
 
 
 class ClassicMembership:
@@ -28,20 +28,20 @@ class ClassicMembership:
 
     assignors: those that the member offers, in order of preference.
     status: state, id and generation.
-    beat: deadlines of heartbeats and polls.
+    heartbeat: timers of heartbeats and polls.
     """
 
-    lowest_commit = 0
+    min_commit_version = 0
 
-    def __init__(self, assignors: Sequence[Assignor], parts: Parts) -> None:
-        self._parts = parts
-        self.status = MemberStatus(parts.settings.group_instance_id)
-        self.beat = Heartbeat(parts.settings, parts.backoff)
-        self._heartbeats = HeartbeatRequests(parts, self.status, self.beat)
-        self._rebalance = Rebalance(parts, self.status, self.beat, list(assignors))
+    def __init__(self, assignors: Sequence[Assignor], components: Components) -> None:
+        self._components = components
+        self.status = MemberStatus(components.settings.group_instance_id)
+        self.heartbeat = Heartbeat(components.settings, components.backoff)
+        self._heartbeats = HeartbeatRequests(components, self.status, self.heartbeat)
+        self._rebalance = Rebalance(components, self.status, self.heartbeat, list(assignors))
         self._flow: Flow | None = None
-        self._left: OutgoingCall | None = None
-        parts.coordinator.found = lambda: self.beat.renew(parts.time.now)
+        self._leave_call: OutgoingCall | None = None
+        components.coordinator.on_found = lambda: self.heartbeat.renew(components.clock.now)
 
     @property
     def state(self) -> ClassicState:
@@ -68,23 +68,23 @@ class ClassicMembership:
         return self._flow.listener_call if self._flow else None
 
     @property
-    def settled(self) -> bool:
+    def stable(self) -> bool:
         return self._flow is None and self.state is ClassicState.STABLE and self.status.rejoin_reason is None
 
     @property
     def leading(self) -> bool:
         """True for the member that assigned the partitions of this generation."""
-        return self.status.watched is not None
+        return self.status.assignment_snapshot is not None
 
     @property
     def leaving(self) -> bool:
-        return self._left is not None and not self._left.done
+        return self._leave_call is not None and not self._leave_call.done
 
     def owned(self) -> tuple[TopicPartition, ...]:
-        return tuple(self._parts.positions)
+        return tuple(self._components.positions)
 
-    def polled(self, *, waits: bool = False) -> None:
-        self.beat.polled(self._parts.time.now, waits=waits)
+    def record_poll(self, *, waiting: bool = False) -> None:
+        self.heartbeat.record_poll(self._components.clock.now, waiting=waiting)
 
     def rejoin(self, reason: str) -> None:
         self.status.rejoin(reason)
@@ -92,31 +92,36 @@ class ClassicMembership:
     # Commits
 
     @property
-    def commit_barred(self) -> ConsumerError | None:
+    def commit_blocked_by(self) -> ConsumerError | None:
         status = self.status
         applied = status.state is ClassicState.STABLE and status.assignment is None
-        if applied or not self._parts.interest.subscribed:
+        if applied or not self._components.subscription.subscribed:
             return None
-        return CommitFailed(LATE) if status.state is ClassicState.UNJOINED else RebalanceInProgress(POLL_FIRST)
+        return CommitFailed(NOT_A_MEMBER) if status.state is ClassicState.UNJOINED else RebalanceInProgress(REBALANCING)
 
-    def commit_refused(self, code: int) -> None:
+    def handle_commit_error(self, code: int) -> None:
         if code != ErrorCode.REBALANCE_IN_PROGRESS:
-            self.status.reset(code, "OffsetCommit")
-        elif self.state is ClassicState.STABLE:  # else it is joining already
-            self.rejoin("a commit met a rebalance")
+            self.status.leave_generation(code, "OffsetCommit")
+        elif self.state is ClassicState.STABLE:  # else it is rejoining already
+            self.rejoin("a commit failed with REBALANCE_IN_PROGRESS")
 
-    # What is due
+    # Driving
 
     def maintain(self, *, polling: bool) -> None:
-        """Raises: ConsumerError, AssignorError, what a listener or an assignor raises."""
-        self._heartbeat()
+        """Do everything that is due. Raises: ConsumerError, AssignorError, exceptions of a listener or an assignor."""
+        self._check_heartbeat()
         self._rejoin_if_changed()
         status = self.status
         if polling and (failure := status.failure):
             if not isinstance(failure, FencedInstance):  # a fenced member does not rejoin: it would fence the other
                 status.failure = None
             raise failure
-        if self._flow is None and polling and status.rejoin_reason is not None and self._parts.interest.subscribed:
+        if (
+            self._flow is None
+            and polling
+            and status.rejoin_reason is not None
+            and self._components.subscription.subscribed
+        ):
             self._flow = Flow(self._rebalance.run())
         if flow := self._flow:
             self._resume(lambda: flow.advance(polling=polling), polling=polling)
@@ -129,7 +134,7 @@ class ClassicMembership:
     def _resume(self, resume: Callable[[], None], *, polling: bool) -> None:
         try:
             resume()
-        except Exception as error:  # also of the user's assignor; only a poll can raise it
+        except Exception as error:  # also one of the user's assignor; only a poll can raise it
             if self.state is not ClassicState.STABLE:
                 self.rejoin("the rebalance failed")
             if polling:
@@ -139,37 +144,42 @@ class ClassicMembership:
             if self._flow and self._flow.done:
                 self._flow = None
 
-    def due(self) -> float:
-        resting_until, now = self._rebalance.resting_until, self._parts.time.now
-        rested = resting_until if resting_until > now else float("inf")
-        return min(rested, self.beat.due(self.state, coordinator_known=self._parts.coordinator.node is not None))
+    def next_deadline(self) -> float:
+        backoff_until, now = self._rebalance.backoff_until, self._components.clock.now
+        rested = backoff_until if backoff_until > now else float("inf")
+        return min(
+            rested,
+            self.heartbeat.next_deadline(self.state, coordinator_known=self._components.coordinator.node is not None),
+        )
 
     def leave(self, reason: str) -> None:
         status = self.status
         if self._flow:
             self._flow.close()
             self._flow = None
-        self._left = send_leave(self._parts, status, reason)
+        self._leave_call = send_leave(self._components, status, reason)
         status.revoked = False
         status.assignment = status.failure = None
         status.rejoin_reason = "a new member"
 
-    def _heartbeat(self) -> None:
-        coordinator = self._parts.coordinator
-        match self.beat.verdict(self._parts.time.now, self.state, coordinator_known=coordinator.node is not None):
-            case Beat.SESSION_EXPIRED:
-                coordinator.hang_up()
-            case Beat.LEAVE:
-                reason = "the user has not polled for max.poll.interval"
-                self._left = send_leave(self._parts, self.status, reason)
-                self.rejoin("polls were too far apart")
-            case Beat.SEND:
+    def _check_heartbeat(self) -> None:
+        coordinator = self._components.coordinator
+        match self.heartbeat.next_action(
+            self._components.clock.now, self.state, coordinator_known=coordinator.node is not None
+        ):
+            case HeartbeatAction.SESSION_EXPIRED:
+                coordinator.disconnect()
+            case HeartbeatAction.LEAVE:
+                reason = "no poll for max_poll_interval"
+                self._leave_call = send_leave(self._components, self.status, reason)
+                self.rejoin("no poll for max_poll_interval")
+            case HeartbeatAction.SEND:
                 self._heartbeats.send()
 
     def _rejoin_if_changed(self) -> None:
-        """Begin a rebalance if the subscription changed, or for the leader the topics."""
+        """Request a rebalance if the subscription changed or, for the leader, the topics."""
         if self.state is not ClassicState.STABLE:
             return
-        if self.status.subscription_version != self._parts.interest.version:
+        if self.status.subscription_version != self._components.subscription.version:
             self.rejoin("the subscription has changed")
         self._rebalance.leading.rejoin_if_topics_changed()

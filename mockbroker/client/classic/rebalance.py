@@ -1,6 +1,6 @@
-"""A rebalance of a classic member from the first revocation to the assignment, retries included.
+"""A rebalance of a classic member, from the revocation to the assignment, with retries.
 
-Joining and syncing go on without the user; what calls the user's listener waits for a poll.
+Calls of the rebalance listener wait for a poll of the user; JoinGroup and SyncGroup do not.
 Source: AbstractCoordinator.joinGroupIfNeeded of kafka-clients.
 """
 
@@ -15,38 +15,40 @@ from mockbroker.client.classic.requests import Retry
 from mockbroker.client.classic.revoke import Revoking
 from mockbroker.client.classic.status import MemberStatus
 from mockbroker.client.classic.sync import Syncing
+from mockbroker.client.components import Components
 from mockbroker.client.errors import UnjoinedGroup
 from mockbroker.client.flow import WAIT, Steps, Waiting
-from mockbroker.client.interest import Mode
-from mockbroker.client.parts import Parts
+from mockbroker.client.subscription import SubscriptionType
 
 
 class Rebalance:
     """Rebalances of one member, with the assignors that it offers in order of preference.
 
-    resting_until: when the next JoinGroup is sent, after one that failed.
+    backoff_until: when the next JoinGroup is sent after a failed one.
     """
 
-    def __init__(self, parts: Parts, status: MemberStatus, beat: Heartbeat, assignors: list[Assignor]) -> None:
+    def __init__(
+        self, components: Components, status: MemberStatus, heartbeat: Heartbeat, assignors: list[Assignor]
+    ) -> None:
         offered, protocol = by_name(assignors), common_protocol(assignors)
-        self._parts, self._status = parts, status
-        self.leading = Leading(parts, status, offered, protocol)
-        self._revoking = Revoking(parts, status, protocol)
-        self._joining = Joining(parts, status, beat, offered, protocol)
-        self._syncing = Syncing(parts, status)
-        self._completing = Completing(parts, status, self.leading, protocol)
-        self.resting_until = 0.0
+        self._components, self._status = components, status
+        self.leading = Leading(components, status, offered, protocol)
+        self._revoking = Revoking(components, status, protocol)
+        self._joining = Joining(components, status, heartbeat, offered, protocol)
+        self._syncing = Syncing(components, status)
+        self._completing = Completing(components, status, self.leading, protocol)
+        self.backoff_until = 0.0
 
     def run(self) -> Steps:
-        """Rebalance until there is no reason left. Raises: ConsumerError, AssignorError, what a listener raises."""
+        """Rebalance until there is no reason left. Raises: ConsumerError, AssignorError, exceptions of the listener."""
         status, failures = self._status, 0
         while status.rejoin_reason is not None:
-            if not status.revoked and self._parts.interest.mode is Mode.PATTERN:
+            if not status.revoked and self._components.subscription.type is SubscriptionType.AUTO_PATTERN:
                 yield from self._refresh_matching_topics()
             while self._revoking.needed:
                 yield from self._revoking.revoke()
-            reason, status.rejoin_reason = status.rejoin_reason or "again", None
-            status.subscription_version = self._parts.interest.version
+            reason, status.rejoin_reason = status.rejoin_reason or "a repeated rebalance", None
+            status.subscription_version = self._components.subscription.version
             try:
                 retry = yield from self._join_and_sync(reason)
             except UnjoinedGroup as error:
@@ -57,7 +59,7 @@ class Rebalance:
                 continue
             status.rejoin(reason)
             if retry is Retry.AFTER_BACKOFF:
-                yield from self._rest(failures)
+                yield from self._back_off(failures)
                 failures += 1
 
     def _join_and_sync(self, reason: str) -> Waiting[Retry | None]:
@@ -65,19 +67,21 @@ class Rebalance:
         if isinstance(response, Retry):
             return response
         leads = response.leader == response.member_id
-        shares = (yield from self.leading.assign(response)) if leads else {}
-        return (yield from self._syncing.sync(shares))
+        assignments = (yield from self.leading.assign(response)) if leads else {}
+        return (yield from self._syncing.sync(assignments))
 
     def _refresh_matching_topics(self) -> Steps:
-        """Wait for new metadata: else each member that finds a topic later is one more rebalance."""
-        metadata, interest = self._parts.metadata, self._parts.interest
+        """Wait for new metadata; otherwise each member that discovers a new topic later causes another rebalance."""
+        metadata, subscription = self._components.metadata, self._components.subscription
         known = metadata.version
         metadata.refresh()
-        while interest.mode is Mode.PATTERN and (metadata.version == known or not metadata.knows_all):
+        while subscription.type is SubscriptionType.AUTO_PATTERN and (
+            metadata.version == known or not metadata.has_all_topics
+        ):
             yield WAIT
 
-    def _rest(self, failures: int) -> Steps:
-        time = self._parts.time
-        self.resting_until = time.now + self._parts.backoff.after(failures)
-        while time.now < self.resting_until:
+    def _back_off(self, failures: int) -> Steps:
+        clock = self._components.clock
+        self.backoff_until = clock.now + self._components.backoff.after(failures)
+        while clock.now < self.backoff_until:
             yield WAIT

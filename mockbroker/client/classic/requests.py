@@ -6,35 +6,41 @@ from collections.abc import Callable
 from enum import Enum
 
 from mockbroker.client.call import OutgoingCall
+from mockbroker.client.components import Components
 from mockbroker.client.flow import WAIT, Waiting
-from mockbroker.client.parts import Parts
 
 PROTOCOL_TYPE = "consumer"
 
 
 class Retry(Enum):
-    """When to send the next JoinGroup, after one that brought no assignment."""
+    """When to send the next JoinGroup after a rebalance without an assignment."""
 
     AT_ONCE = "at once"
     AFTER_BACKOFF = "after the backoff"
 
 
 def call_coordinator(
-    parts: Parts, key: int, build: Callable[[int], object], *, static_since: int, timeout: float | None = None
+    components: Components,
+    key: int,
+    build: Callable[[int], object],
+    *,
+    first_static_version: int,
+    timeout: float | None = None,
 ) -> Waiting[OutgoingCall | None]:
     """Return the call once it has a response; None if the connection was lost or the response is overdue.
 
-    ``static_since``: the first version with instance ids; ``timeout``: seconds, the request timeout if None.
+    Args: ``first_static_version``: the first version with instance ids; ``timeout``: seconds, None for the request
+    timeout.
     Raises: UnsupportedVersion.
     """
-    versions = (0 if parts.settings.group_instance_id is None else static_since), None
-    while (call := parts.coordinator.ask(key, build, timeout=timeout, versions=versions)) is None:
+    versions = (0 if components.settings.group_instance_id is None else first_static_version), None
+    while (call := components.coordinator.send_request(key, build, timeout=timeout, versions=versions)) is None:
         yield WAIT
     while not call.done:
         yield WAIT
     if unsupported := call.unsupported:
         raise unsupported
     if call.failure is not None:
-        parts.coordinator.unknown()
+        components.coordinator.mark_unknown()
         return None
     return call

@@ -1,4 +1,4 @@
-"""Before a JoinGroup: commit, and give up the partitions that the member cannot keep.
+"""Before a JoinGroup: commit, and revoke the partitions that the member cannot keep.
 
 Source: ConsumerCoordinator.onJoinPrepare of kafka-clients.
 """
@@ -7,51 +7,51 @@ from __future__ import annotations
 
 from kwire.assignors import COOPERATIVE
 from mockbroker.client.classic.status import NO_GENERATION, MemberStatus
+from mockbroker.client.components import Components
 from mockbroker.client.flow import POLL, WAIT, ListenerCall, Steps
-from mockbroker.client.parts import Parts
 
 
 class Revoking:
-    """Revocation of one member, once a rebalance; a second time if what it kept is lost meanwhile."""
+    """Revocation of one member: once in each rebalance, and again if it loses its generation meanwhile."""
 
-    def __init__(self, parts: Parts, status: MemberStatus, protocol: str) -> None:
-        self._parts, self._status, self._protocol = parts, status, protocol
+    def __init__(self, components: Components, status: MemberStatus, protocol: str) -> None:
+        self._components, self._status, self._protocol = components, status, protocol
 
     @property
     def needed(self) -> bool:
-        """True until this rebalance has revoked, and when partitions of an ended generation are still assigned."""
+        """True until this rebalance has revoked, and while partitions of an ended generation are assigned."""
         status = self._status
-        return not status.revoked or (status.generation == NO_GENERATION and len(self._parts.positions) > 0)
+        return not status.revoked or (status.generation == NO_GENERATION and len(self._components.positions) > 0)
 
     def revoke(self) -> Steps:
-        """Commit, then have the listener called: partitions are revoked, or lost without a generation.
+        """Commit, then call the listener: ``on_revoked``, or ``on_lost`` without a generation.
 
-        Raises: what the listener raises.
+        Raises: exceptions of the listener.
         """
-        positions, status = self._parts.positions, self._status
+        positions, status = self._components.positions, self._status
         if self._protocol != COOPERATIVE:
-            positions.keep(())  # no record is returned after the commit
+            positions.keep_only(())  # no record is returned after the commit
         yield from self._commit()
         yield POLL
         status.revoked = True
         owned = tuple(positions)
         lost = status.generation == NO_GENERATION or not status.member_id
-        gone = owned
+        revoked = owned
         if self._protocol == COOPERATIVE and not lost:
-            gone = tuple(p for p in owned if p[0] not in self._parts.interest.topics)
-        if not gone and (lost or self._protocol == COOPERATIVE):
+            revoked = tuple(p for p in owned if p[0] not in self._components.subscription.topics)
+        if not revoked and (lost or self._protocol == COOPERATIVE):
             return
-        kept = set(owned) - set(gone)
-        positions.keep(kept)
-        error = yield ListenerCall("lost" if lost else "revoked", gone)
+        kept = set(owned) - set(revoked)
+        positions.keep_only(kept)
+        error = yield ListenerCall("lost" if lost else "revoked", revoked)
         positions.assign([p for p in owned if p in kept])
         if error:
             raise error
 
     def _commit(self) -> Steps:
-        parts, status = self._parts, self._status
-        if parts.settings.enable_auto_commit and status.generation != NO_GENERATION:
-            offsets = parts.positions.to_commit()
-            commit = parts.committer.commit(offsets, parts.settings.max_poll_interval, retried=True)
+        components, status = self._components, self._status
+        if components.settings.enable_auto_commit and status.generation != NO_GENERATION:
+            offsets = components.positions.to_commit()
+            commit = components.committer.commit(offsets, components.settings.max_poll_interval, retried=True)
             while not commit.done and status.generation != NO_GENERATION:
                 yield WAIT

@@ -1,4 +1,4 @@
-"""What a member of a classic group knows of itself: state, id, generation, and why it has to join again.
+"""The status of a member of a classic group: state, id, generation, and why it has to rejoin.
 
 Source: AbstractCoordinator.Generation and MemberState of kafka-clients.
 """
@@ -16,7 +16,7 @@ NO_GENERATION = -1
 
 
 class ClassicState(Enum):
-    """State of a member of a classic group, as it sees itself."""
+    """State of a member of a classic group, as the member itself knows it."""
 
     UNJOINED = "unjoined"
     PREPARING_REBALANCE = "preparing rebalance"
@@ -25,17 +25,17 @@ class ClassicState(Enum):
 
 
 class MemberStatus:
-    """Status of one member; every response that concerns the member changes it.
+    """Status of one member, which the responses of the coordinator change.
 
     state: UNJOINED until the first JoinGroup is sent.
-    member_id, generation: as the coordinator gave them; "" and NO_GENERATION outside of a group.
+    member_id, generation: set by the coordinator; "" and NO_GENERATION outside of a group.
     protocol_name: the assignor that the group chose.
-    rejoin_reason: why a rebalance is to begin; None while there is no reason.
+    rejoin_reason: why the member has to rejoin; None while there is no reason.
     failure: an error that the next poll raises.
-    revoked: whether this rebalance has asked the user to give up partitions.
-    assignment: bytes of the latest SyncGroup, until a poll applies them.
-    subscription_version: version of the interest that was joined with.
-    watched: for the leader, what it assigned by; None for other members.
+    revoked: whether this rebalance has revoked partitions.
+    assignment: the bytes of the latest SyncGroup response, until a poll applies them.
+    subscription_version: of the subscription in the latest JoinGroup.
+    assignment_snapshot: for the leader, the partitions and racks that it assigned; None for other members.
     """
 
     def __init__(self, instance_id: str | None) -> None:
@@ -49,35 +49,35 @@ class MemberStatus:
         self.revoked = False
         self.assignment: bytes | None = None
         self.subscription_version = -1
-        self.watched: Mapping[str, object] | None = None
+        self.assignment_snapshot: Mapping[str, object] | None = None
 
     @property
     def identity(self) -> Identity:
-        """Return what requests name the member by."""
+        """The identity that requests carry."""
         return Identity(self.generation, self.member_id, self._instance_id)
 
     def rejoin(self, reason: str) -> None:
-        """Begin a rebalance with the next poll; the first reason is kept."""
+        """Request a rebalance with the next poll; an earlier reason is kept."""
         if self.rejoin_reason is None:
             self.rejoin_reason = reason
 
-    def forget(self) -> None:
+    def reset_generation(self) -> None:
         """Become UNJOINED, without id and generation."""
         self.state, self.generation, self.member_id = ClassicState.UNJOINED, NO_GENERATION, ""
-        self.watched = None
+        self.assignment_snapshot = None
 
-    def reset(self, code: int, request: str) -> None:
-        """Leave the generation: a response to ``request`` says that the coordinator has no such member in it."""
+    def leave_generation(self, code: int, request: str) -> None:
+        """Leave the generation: the coordinator rejected the membership in a response to ``request``."""
         if code == ErrorCode.FENCED_INSTANCE_ID:
             self.fence(request)
             return
         member_id = self.member_id if code == ErrorCode.ILLEGAL_GENERATION else ""
-        self.forget()
+        self.reset_generation()
         self.member_id = member_id
-        self.rejoin(f"{request} was answered {ErrorCode(code).name}")
+        self.rejoin(f"{request} failed with {ErrorCode(code).name}")
 
     def fence(self, request: str) -> Exception:
-        """Return the error of a static member that another one with its instance id has replaced."""
+        """Leave the group: another member with the same instance id has replaced this one. Return the error."""
         self.failure = broker_error(ErrorCode.FENCED_INSTANCE_ID, request)
-        self.forget()
+        self.reset_generation()
         return self.failure

@@ -1,4 +1,7 @@
-"""SyncGroup: send the leader's assignments, receive one's own. Source: AbstractCoordinator.SyncGroupResponseHandler."""
+"""SyncGroup: send the assignments as the leader, receive the member's own.
+
+Source: AbstractCoordinator.SyncGroupResponseHandler of kafka-clients.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,14 @@ from kwire.messages.sync_group import SYNC_GROUP, SyncGroupRequest, SyncGroupRes
 from mockbroker.client.classic.assignments import encoded_assignments
 from mockbroker.client.classic.requests import PROTOCOL_TYPE, Retry, call_coordinator
 from mockbroker.client.classic.status import ClassicState, MemberStatus
-from mockbroker.client.coordinator import ELSEWHERE
+from mockbroker.client.components import Components
+from mockbroker.client.coordinator import COORDINATOR_MOVED
 from mockbroker.client.errors import InconsistentGroupProtocol, broker_error
 from mockbroker.client.flow import Waiting
-from mockbroker.client.parts import Parts
 
-STATIC_SINCE = 3
+FIRST_STATIC_VERSION = 3
 RETRIES = {
-    **dict.fromkeys(ELSEWHERE, Retry.AFTER_BACKOFF),
+    **dict.fromkeys(COORDINATOR_MOVED, Retry.AFTER_BACKOFF),
     ErrorCode.REBALANCE_IN_PROGRESS: Retry.AT_ONCE,
     ErrorCode.ILLEGAL_GENERATION: Retry.AT_ONCE,
     ErrorCode.UNKNOWN_MEMBER_ID: Retry.AT_ONCE,
@@ -28,31 +31,33 @@ OUT_OF_GENERATION = (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)
 class Syncing:
     """SyncGroup of one member."""
 
-    def __init__(self, parts: Parts, status: MemberStatus) -> None:
-        self._parts, self._status = parts, status
+    def __init__(self, components: Components, status: MemberStatus) -> None:
+        self._components, self._status = components, status
 
-    def sync(self, shares: Mapping[str, Assignment]) -> Waiting[Retry | None]:
-        """Make the member STABLE, with the assignment of the response; otherwise return when to join again.
+    def sync(self, assignments: Mapping[str, Assignment]) -> Waiting[Retry | None]:
+        """Make the member STABLE with the assignment of the response; otherwise return when to rejoin.
 
-        ``shares``: the leader's assignments by member id. Raises: ConsumerError.
+        ``assignments``: the leader's assignments by member id. Raises: ConsumerError.
         """
         status = self._status
         if status.state is not ClassicState.COMPLETING_REBALANCE:
             return Retry.AT_ONCE  # a heartbeat ended the generation while the leader waited for metadata
         sent = status.identity
         request = SyncGroupRequest(
-            group_id=self._parts.group or "",
+            group_id=self._components.group or "",
             generation_id=sent.generation,
             member_id=sent.member_id,
             group_instance_id=sent.instance_id,
             protocol_type=PROTOCOL_TYPE,
             protocol_name=status.protocol_name,
-            assignments=encoded_assignments(shares),
+            assignments=encoded_assignments(assignments),
         )
-        call = yield from call_coordinator(self._parts, SYNC_GROUP.key, lambda _: request, static_since=STATIC_SINCE)
+        call = yield from call_coordinator(
+            self._components, SYNC_GROUP.key, lambda _: request, first_static_version=FIRST_STATIC_VERSION
+        )
         if call is None:
             return Retry.AFTER_BACKOFF
-        response: SyncGroupResponse = call.answer
+        response: SyncGroupResponse = call.response
         if response.error_code:
             return self._refused(response.error_code)
         if sent != status.identity or status.state is not ClassicState.COMPLETING_REBALANCE:
@@ -68,16 +73,16 @@ class Syncing:
         if response.protocol_type not in (None, PROTOCOL_TYPE) or name not in (None, chosen):
             raise InconsistentGroupProtocol(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-                f"SyncGroup answers {response.protocol_type!r} {name!r}, not {chosen!r}",
+                f"SyncGroup returned protocol {name!r} of type {response.protocol_type!r}, expected {chosen!r}",
             )
 
     def _refused(self, code: int) -> Retry:
         if code == ErrorCode.FENCED_INSTANCE_ID:
             raise self._status.fence("SyncGroup")
         if code not in RETRIES:
-            raise broker_error(code, f"SyncGroup of {self._parts.group}")
-        if code in ELSEWHERE:
-            self._parts.coordinator.unknown()
+            raise broker_error(code, f"SyncGroup of {self._components.group}")
+        if code in COORDINATOR_MOVED:
+            self._components.coordinator.mark_unknown()
         if code in OUT_OF_GENERATION:
-            self._status.reset(code, "SyncGroup")
+            self._status.leave_generation(code, "SyncGroup")
         return RETRIES[ErrorCode(code)]

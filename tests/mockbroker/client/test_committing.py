@@ -84,7 +84,7 @@ def test_an_answer_about_something_else_proves_nothing(partitions: list[int]) ->
 def test_it_waits_for_the_coordinator_and_no_longer_than_it_may() -> None:
     cluster = stable()
     cluster.answers["FindCoordinator"] = lambda _: None
-    cluster.engine.coordinator.unknown()
+    cluster.engine.coordinator.mark_unknown()
     commit = cluster.commit({T0: 8}, timeout=5.0)
     cluster.wait(4.9)
     assert not commit.done
@@ -94,7 +94,7 @@ def test_it_waits_for_the_coordinator_and_no_longer_than_it_may() -> None:
 
 def test_it_is_sent_when_the_coordinator_is_found() -> None:
     cluster = stable()
-    cluster.engine.coordinator.unknown()
+    cluster.engine.coordinator.mark_unknown()
     cluster.commit({T0: 8})
     cluster.wait_for("OffsetCommit", within=0.2)
 
@@ -104,7 +104,7 @@ def test_commit_raises_the_authorization_error_of_the_lookup() -> None:
     del cluster.answers["FindCoordinator"]
     cluster.engine.assign([T0])
     commit = cluster.commit({T0: 8})
-    inquiry = cluster.engine.ask_committed([T0])
+    inquiry = cluster.engine.inquire_committed([T0])
     cluster.settle()
     cluster.answer_error("FindCoordinator", E.GROUP_AUTHORIZATION_FAILED, polling=False)
     assert isinstance(commit.error, AuthorizationFailed)
@@ -136,9 +136,9 @@ def test_a_late_answer_to_what_was_given_up_changes_nothing() -> None:
 def test_older_offsets_never_come_last() -> None:
     cluster = stable()
     cluster.answers["FindCoordinator"] = lambda _: None
-    cluster.engine.coordinator.unknown()
+    cluster.engine.coordinator.mark_unknown()
     chances = iter([1.0] * 5 + [0.0] * 200)  # the first waits longer than those behind it
-    cluster.engine.committer._backoff._chance = lambda: next(chances)
+    cluster.engine.committer._backoff._jitter = lambda: next(chances)
     for offset in (8, 9, 10):
         cluster.commit({T0: offset}, retried=False)
         cluster.wait(0.01)
@@ -174,7 +174,7 @@ def test_those_that_nobody_waits_for_finish_in_their_order() -> None:
 def test_one_given_up_is_not_sent_again() -> None:
     cluster = stable()
     commit = cluster.commit({T0: 8})
-    cluster.engine.committer.give_up(commit)
+    cluster.engine.committer.abandon(commit)
     cluster.answer_commit(E.COORDINATOR_LOAD_IN_PROGRESS)
     cluster.wait(3)
     assert cluster.count("OffsetCommit") == 1

@@ -409,7 +409,7 @@ async def test_a_listener_cannot_do_what_would_call_it_again(autojump_clock, use
     heard = Bad()
     async with cluster_of() as cluster:
         async with consumer_of(cluster, listener=heard) as consumer:
-            with pytest.raises(IllegalUse, match="a listener may seek and commit"):
+            with pytest.raises(IllegalUse, match="a rebalance listener cannot"):
                 await consumer.poll(5)
             assert numbers(consumer) == [0, 1, 2, 3]
         assert heard.said == [("revoked", [0, 1, 2, 3])]
@@ -513,7 +513,7 @@ async def test_unsubscribing_leaves_and_subscribing_comes_back(autojump_clock, g
             assert (consumer.assignment, consumer.subscription) == (frozenset(), frozenset())
             await trio.sleep(1)
             assert cluster.groups()["g"].state == "Empty"
-            with pytest.raises(IllegalUse, match="neither subscribed"):
+            with pytest.raises(IllegalUse, match="nothing to poll"):
                 await consumer.poll(1)
             await consumer.subscribe(["t"])
             await consumer.poll(1)
@@ -597,15 +597,15 @@ async def test_what_cannot_be(autojump_clock) -> None:
             with pytest.raises(IllegalUse):
                 consumer.group_metadata  # noqa: B018
         async with consumer_of(cluster) as consumer:
-            with pytest.raises(IllegalUse, match="exclude each other"):
+            with pytest.raises(IllegalUse, match="unsubscribe"):
                 await consumer.assign([("t", 0)])
-            with pytest.raises(TypeError, match="not one name"):
+            with pytest.raises(TypeError, match="must be a list of names"):
                 await consumer.subscribe("t")
-            with pytest.raises(ValueError, match="below zero"):
+            with pytest.raises(ValueError, match="negative"):
                 consumer.seek(("t", 0), -1)
-        with pytest.raises(TypeError, match="not one name"):
+        with pytest.raises(TypeError, match="must be a list of names"):
             async with consumer_of(cluster, topics="t"):
                 pass
-        with pytest.raises(ValueError, match="'nowhere' is not host:port"):
+        with pytest.raises(ValueError, match="'nowhere': use host:port"):
             async with open_consumer("nowhere"):
                 pass

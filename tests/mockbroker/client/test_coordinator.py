@@ -25,7 +25,7 @@ def test_the_coordinator_has_a_connection_of_its_own() -> None:
     node = cluster.engine.coordinator.node
     assert (node.id, node.port) == (2_147_483_647 - 2, BOOTSTRAP_PORT + 2) == (COORDINATOR - 2, 9002)
     broker = cluster.engine.network.broker(2)
-    cluster.engine.network.ask(broker, 3, lambda _: cluster.last("Metadata"))
+    cluster.engine.network.send_request(broker, 3, lambda _: cluster.last("Metadata"))
     cluster.settle()
     links = [link for link in cluster.links if link.port == 9002]
     assert len(links) == 2, "one for the group, one for everything else"
@@ -40,14 +40,14 @@ def test_whoever_has_the_fewest_requests_under_way_is_asked() -> None:
     del cluster.answers["Metadata"]
     for node, busy in ((1, 3), (2, 1), (3, 2)):
         for _ in range(busy):
-            network.ask(network.broker(node), METADATA.key, lambda _: MetadataRequest())
+            network.send_request(network.broker(node), METADATA.key, lambda _: MetadataRequest())
     cluster.settle()
     assert [network.broker(node).in_flight for node in (1, 2, 3)] == [3, 1, 2]
     asked = []
     cluster.answers["FindCoordinator"] = lambda _: None
     for _ in range(4):
         cluster.engine.coordinator.node = None
-        cluster.engine.coordinator._question.under_way = False
+        cluster.engine.coordinator._lookup.in_flight = False
         cluster.settle()
         asked.append([one for one in cluster.requests if one.api == "FindCoordinator"][-1].node)
     assert asked[0] == 2
@@ -105,9 +105,9 @@ def test_to_be_found_renews_the_session() -> None:
     cluster = subscribed()
     cluster.make_stable()
     cluster.wait(2.0)
-    cluster.engine.coordinator.unknown()
+    cluster.engine.coordinator.mark_unknown()
     cluster.settle()
-    assert cluster.member.beat.session == 47.0
+    assert cluster.member.heartbeat.session == 47.0
 
 
 def found(*keys: str) -> FindCoordinatorResponse:

@@ -138,7 +138,7 @@ def test_join_group(code, identity, again, lookups, error) -> None:
 def test_a_group_instance_id_that_is_too_new_is_named() -> None:
     cluster = subscribed(group_instance_id="one")
     cluster.poll()
-    with pytest.raises(UnsupportedVersion, match="too old for a group instance id; leave it out"):
+    with pytest.raises(UnsupportedVersion, match="does not support group_instance_id: open the consumer without it"):
         cluster.answer_error("JoinGroup", E.UNSUPPORTED_VERSION)
 
 
@@ -230,12 +230,12 @@ def test_heartbeat(code, state, identity, joins, lookups, renewed) -> None:
     cluster = subscribed()
     cluster.make_stable(generation=5)
     cluster.wait_for("Heartbeat")
-    before, session = cluster.count("FindCoordinator"), cluster.member.beat.session
+    before, session = cluster.count("FindCoordinator"), cluster.member.heartbeat.session
     cluster.answer_heartbeat(code, polling=False)
     assert (cluster.member.state, (cluster.member.generation, cluster.member.member_id)) == (state, identity)
     assert cluster.count("FindCoordinator") - before == lookups
     if renewed is not None:
-        assert (cluster.member.beat.session > session) is renewed
+        assert (cluster.member.heartbeat.session > session) is renewed
     if code not in (E.NONE, E.REBALANCE_IN_PROGRESS) and state is STABLE:
         began = cluster.now
         cluster.wait_for("Heartbeat", polling=False)

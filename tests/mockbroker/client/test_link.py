@@ -12,7 +12,7 @@ from kwire.frames import FrameBuffer, pack
 from kwire.messages.api_versions import API_VERSIONS, ApiVersionsResponse
 from kwire.messages.find_coordinator import FIND_COORDINATOR, FindCoordinatorRequest, FindCoordinatorResponse
 from kwire.messages.heartbeat import HEARTBEAT, HeartbeatRequest, HeartbeatResponse
-from mockbroker.client.call import Failure, OutgoingCall, Span
+from mockbroker.client.call import Failure, OutgoingCall, VersionRange
 from mockbroker.client.link import Link, LinkState
 
 SERVED = {API_VERSIONS.key: (0, 4), HEARTBEAT.key: (0, 4), FIND_COORDINATOR.key: (2, 4)}
@@ -56,7 +56,7 @@ def ready(served: dict[int, tuple[int, int]] | None = None) -> Link:
 
 
 def heartbeat(
-    done: list[OutgoingCall] | None = None, *, deadline: float = 30.0, span: Span = (0, None)
+    done: list[OutgoingCall] | None = None, *, deadline: float = 30.0, span: VersionRange = (0, None)
 ) -> OutgoingCall:
     def then(call: OutgoingCall) -> None:
         if done is not None:
@@ -67,8 +67,8 @@ def heartbeat(
 
 def test_versions_are_agreed_upon_before_anything_else() -> None:
     link, call = link_of(), heartbeat()
-    link.ask(call, 0.0)
-    assert (link.state, link.outgoing, link.in_flight) == (LinkState.OPENING, [], 1)
+    link.send_request(call, 0.0)
+    assert (link.state, link.outgoing, link.in_flight) == (LinkState.CONNECTING, [], 1)
     link.opened()
     (asked,) = taken(link)
     assert (asked.api.name, asked.version, asked.header.client_id) == ("ApiVersions", 4, "me")
@@ -94,12 +94,12 @@ def test_api_versions_falls_back_to_the_version_of_the_broker(listed, second: in
 
 def test_any_other_error_of_it_ends_the_connection() -> None:
     link, done = link_of(), []
-    link.ask(heartbeat(done), 0.0)
+    link.send_request(heartbeat(done), 0.0)
     link.opened()
     (asked,) = taken(link)
     link.received(answer(asked, ApiVersionsResponse(error_code=E.INVALID_REQUEST)), 0.0)
     assert (link.state, done[0].failure) == (LinkState.CLOSED, Failure.DISCONNECTED)
-    assert "host:9 answers ApiVersions with error 42" in done[0].reason
+    assert "host:9 failed ApiVersions: INVALID_REQUEST" in done[0].reason
 
 
 @pytest.mark.parametrize(
@@ -109,21 +109,21 @@ def test_any_other_error_of_it_ends_the_connection() -> None:
 def test_the_newest_version_that_both_have(served, span, version: int) -> None:
     link = ready({HEARTBEAT.key: served})
     call = heartbeat(span=span)
-    link.ask(call, 0.0)
+    link.send_request(call, 0.0)
     assert (call.version, taken(link)[0].version) == (version, version)
 
 
 @pytest.mark.parametrize(
     ("served", "span", "text"),
     [
-        ({}, (0, None), r"Heartbeat v0-4 is needed, host:9 does not have it"),
-        ({HEARTBEAT.key: (0, 2)}, (3, None), r"Heartbeat v3-4 is needed, host:9 has 0-2"),
-        ({HEARTBEAT.key: (7, 9)}, (0, None), r"Heartbeat v0-4 is needed, host:9 has 7-9"),
+        ({}, (0, None), r"Heartbeat: the consumer needs v0-4, host:9 does not support this API"),
+        ({HEARTBEAT.key: (0, 2)}, (3, None), r"Heartbeat: the consumer needs v3-4, host:9 supports v0-2"),
+        ({HEARTBEAT.key: (7, 9)}, (0, None), r"Heartbeat: the consumer needs v0-4, host:9 supports v7-9"),
     ],
 )
 def test_no_version_in_common_fails_the_request_alone(served, span, text: str) -> None:
     link, done = ready(served | {18: (0, 4)}), []
-    link.ask(heartbeat(done, span=span), 0.0)
+    link.send_request(heartbeat(done, span=span), 0.0)
     assert (done[0].failure, done[0].reason) == (Failure.UNSUPPORTED, text)
     assert (link.state, link.outgoing) == (LinkState.READY, [])
 
@@ -132,12 +132,12 @@ def test_no_version_in_common_fails_the_request_alone(served, span, text: str) -
 def test_answers_come_in_order_in_whatever_pieces(size: int) -> None:
     link, done = ready(), []
     for _ in range(3):
-        link.ask(heartbeat(done), 0.0)
+        link.send_request(heartbeat(done), 0.0)
     assert link.in_flight == 3
     data = b"".join(answer(asked, HeartbeatResponse(error_code=n)) for n, asked in enumerate(taken(link), 25))
     for at in range(0, len(data), size):
         link.received(data[at : at + size], 1.0)
-    assert [call.answer.error_code for call in done] == [25, 26, 27]
+    assert [call.response.error_code for call in done] == [25, 26, 27]
     assert link.in_flight == 0
 
 
@@ -159,12 +159,12 @@ def broken(kind: str, first: Any, second: Any) -> bytes:
 def test_what_cannot_be_an_answer_ends_the_connection(kind: str) -> None:
     link, done = ready(), []
     for _ in range(2):
-        link.ask(heartbeat(done), 0.0)
+        link.send_request(heartbeat(done), 0.0)
     link.received(broken(kind, *taken(link)), 0.0)
     assert link.state is LinkState.CLOSED
-    assert "sent what cannot be" in link.why
+    assert "sent an invalid response" in link.close_reason
     assert len(done) == 2
-    assert all(call.failure is Failure.DISCONNECTED for call in done if call.answer is None)
+    assert all(call.failure is Failure.DISCONNECTED for call in done if call.response is None)
     link.received(answer_again(), 0.0)
     assert len(done) == 2, "nothing that comes later counts"
 
@@ -175,9 +175,9 @@ def answer_again() -> bytes:
 
 def test_an_answer_that_takes_too_long_ends_the_connection() -> None:
     link, done = ready(), []
-    link.ask(heartbeat(done, deadline=300.0), 0.0)
-    link.ask(heartbeat(done, deadline=30.0), 0.0)
-    assert link.due() == 30.0
+    link.send_request(heartbeat(done, deadline=300.0), 0.0)
+    link.send_request(heartbeat(done, deadline=30.0), 0.0)
+    assert link.next_deadline() == 30.0
     link.expire(29.9)
     assert link.state is LinkState.READY
     link.expire(30.0)
@@ -189,10 +189,10 @@ def test_an_answer_that_takes_too_long_ends_the_connection() -> None:
 @pytest.mark.parametrize("opened", [False, True])
 def test_a_connection_that_takes_too_long_to_be_ready(opened: bool) -> None:
     link, done = link_of(), []
-    link.ask(heartbeat(done), 0.0)
+    link.send_request(heartbeat(done), 0.0)
     if opened:
         link.opened()
-    assert link.due() == 10.0
+    assert link.next_deadline() == 10.0
     link.expire(10.0)
     assert (link.state, done[0].failure) == (LinkState.CLOSED, Failure.DISCONNECTED)
 
@@ -200,20 +200,20 @@ def test_a_connection_that_takes_too_long_to_be_ready(opened: bool) -> None:
 def test_a_request_to_a_closed_connection_fails_at_once() -> None:
     link, done = ready(), []
     link.closed()
-    link.ask(heartbeat(done), 0.0)
-    assert (done[0].failure, done[0].reason) == (Failure.DISCONNECTED, "host:9 hung up")
+    link.send_request(heartbeat(done), 0.0)
+    assert (done[0].failure, done[0].reason) == (Failure.DISCONNECTED, "host:9 closed the connection")
     link.close("again")
-    assert link.why == "host:9 hung up"
+    assert link.close_reason == "host:9 closed the connection"
 
 
 def test_who_asks_again_when_it_is_answered_is_not_lost() -> None:
     link = ready()
     second = heartbeat()
-    first = OutgoingCall(HEARTBEAT.key, lambda _: HeartbeatRequest(), 30.0, lambda _: link.ask(second, 1.0))
-    link.ask(first, 0.0)
+    first = OutgoingCall(HEARTBEAT.key, lambda _: HeartbeatRequest(), 30.0, lambda _: link.send_request(second, 1.0))
+    link.send_request(first, 0.0)
     link.received(answer(taken(link)[0], HeartbeatResponse()), 1.0)
     link.received(answer(taken(link)[0], HeartbeatResponse(error_code=27)), 2.0)
-    assert second.answer.error_code == 27
+    assert second.response.error_code == 27
 
 
 def test_the_request_is_made_for_the_version_agreed_upon() -> None:
@@ -223,5 +223,5 @@ def test_the_request_is_made_for_the_version_agreed_upon() -> None:
         seen.append(version)
         return FindCoordinatorRequest(coordinator_keys=["g"])
 
-    link.ask(OutgoingCall(FIND_COORDINATOR.key, build, 30.0), 0.0)
+    link.send_request(OutgoingCall(FIND_COORDINATOR.key, build, 30.0), 0.0)
     assert seen == [4]

@@ -17,7 +17,7 @@ from mockbroker.client.errors import AuthorizationFailed, BrokerError, Unsupport
 
 def wanting(*topics: str, **options: Any) -> FakeCluster:
     cluster = FakeCluster(group=None, **options)
-    cluster.engine.metadata.want(topics)
+    cluster.engine.metadata.require_topics(topics)
     cluster.settle()
     return cluster
 
@@ -26,7 +26,7 @@ def held(*topics: str, **options: Any) -> FakeCluster:
     """Its first question is open."""
     cluster = FakeCluster(group=None, **options)
     del cluster.answers["Metadata"]
-    cluster.engine.metadata.want(topics)
+    cluster.engine.metadata.require_topics(topics)
     cluster.settle()
     return cluster
 
@@ -66,7 +66,7 @@ def test_only_topics_that_are_wanted_are_asked_for() -> None:
 def test_nothing_wanted_is_an_empty_list_and_everything_is_null() -> None:
     cluster = wanting()
     assert asked(cluster) == []
-    cluster.engine.metadata.want_matching(re.compile(".*"))
+    cluster.engine.metadata.require_matching_topics(re.compile(".*"))
     cluster.settle()
     assert asked(cluster) is None
     assert cluster.engine.metadata.matching() == {"t"}
@@ -76,7 +76,7 @@ def test_nothing_wanted_is_an_empty_list_and_everything_is_null() -> None:
 def test_version_0_has_only_an_empty_list_for_all(everything: bool, expected: list[str]) -> None:
     cluster = FakeCluster(group=None, served={"Metadata": (0, 0)})
     if everything:
-        cluster.engine.metadata.want_matching(re.compile(".*"))
+        cluster.engine.metadata.require_matching_topics(re.compile(".*"))
     cluster.settle()
     assert asked(cluster) == expected
 
@@ -85,7 +85,7 @@ def test_version_0_has_only_an_empty_list_for_all(everything: bool, expected: li
 def test_topics_are_made_on_the_way_only_if_that_is_allowed(allowed: bool) -> None:
     assert wanting("t", allow_auto_create_topics=allowed).last("Metadata").allow_auto_topic_creation is allowed
     cluster = FakeCluster(group=None)
-    cluster.engine.metadata.want_matching(re.compile(".*"))
+    cluster.engine.metadata.require_matching_topics(re.compile(".*"))
     cluster.settle()
     assert cluster.last("Metadata").allow_auto_topic_creation is False
 
@@ -96,10 +96,10 @@ def test_metadata_is_refreshed_by_age_and_for_new_topics() -> None:
     assert cluster.count("Metadata") == 1
     cluster.wait(0.2)
     assert cluster.count("Metadata") == 2
-    cluster.engine.metadata.want(["t", "u"])
+    cluster.engine.metadata.require_topics(["t", "u"])
     cluster.settle()
     assert (cluster.count("Metadata"), asked(cluster)) == (3, ["t", "u"])
-    cluster.engine.metadata.want(["u"])
+    cluster.engine.metadata.require_topics(["u"])
     cluster.settle()
     assert cluster.count("Metadata") == 3, "to want less takes no answer"
 
@@ -107,7 +107,7 @@ def test_metadata_is_refreshed_by_age_and_for_new_topics() -> None:
 def test_topics_wanted_during_a_request_are_asked_for_next() -> None:
     cluster = held("t", topics={"t": 1, "u": 1})
     metadata = cluster.engine.metadata
-    metadata.want(["t", "u"])
+    metadata.require_topics(["t", "u"])
     cluster.settle()
     assert cluster.count("Metadata") == 1, "one at a time"
     cluster.answer("Metadata", answer(topic("t", (1, 0))))
@@ -156,7 +156,7 @@ def test_topic_error_is_raised_while_the_topic_is_wanted(code: E, error: type[Ex
     for _ in range(2):
         with pytest.raises(error, match=f"topic u: {code.name}"):
             cluster.engine.metadata.raise_errors()
-    cluster.engine.metadata.want(["t"])
+    cluster.engine.metadata.require_topics(["t"])
     cluster.engine.metadata.raise_errors()
 
 
@@ -180,7 +180,7 @@ def test_a_topic_that_was_made_anew_begins_anew() -> None:
     cluster.answer("Metadata", answer(topic("t", (2, 0), id_=UUID(int=9))))
     leader = metadata.leader(("t", 0))
     assert leader
-    assert (leader.node_id, metadata.names) == (2, {UUID(int=9): "t"})
+    assert (leader.node_id, metadata.topic_names) == (2, {UUID(int=9): "t"})
 
 
 def test_topic_without_a_leader_is_kept_an_unknown_one_is_not() -> None:
@@ -204,11 +204,11 @@ def test_numbers_with_a_gap_are_believed_up_to_it() -> None:
 def test_a_new_leader_that_an_answer_told_of() -> None:
     cluster = wanting("t")
     metadata = cluster.engine.metadata
-    assert metadata.leader_is(("t", 0), 2, 7)
-    assert not metadata.leader_is(("t", 0), 3, 7), "nothing newer"
-    assert not metadata.leader_is(("t", 0), 9, 8), "a broker that is not known"
-    assert not metadata.leader_is(("t", 99), 2, 8)
-    assert not metadata.leader_is(("u", 0), 2, 8)
+    assert metadata.update_leader(("t", 0), 2, 7)
+    assert not metadata.update_leader(("t", 0), 3, 7), "nothing newer"
+    assert not metadata.update_leader(("t", 0), 9, 8), "a broker that is not known"
+    assert not metadata.update_leader(("t", 99), 2, 8)
+    assert not metadata.update_leader(("u", 0), 2, 8)
     leader = metadata.leader(("t", 0))
     assert leader
     assert (leader.node_id, leader.epoch) == (2, 7)
@@ -228,14 +228,16 @@ def test_unreachable_broker_is_retried_after_a_backoff() -> None:
 def test_a_broker_without_it() -> None:
     cluster = FakeCluster(group=None, served={"Metadata": (0, -1)})
     cluster.settle()
-    with pytest.raises(UnsupportedVersion, match="Metadata v0-13 is needed, boot:9000 does not have it"):
+    with pytest.raises(
+        UnsupportedVersion, match="Metadata: the consumer needs v0-13, boot:9000 does not support this API"
+    ):
         cluster.engine.metadata.raise_errors()
 
 
 def test_what_assignors_are_given() -> None:
     cluster = FakeCluster(group=None, topics={"t": 2, "empty": 0}, nodes=(1, 2))
     cluster.racks = {1: "r1"}
-    cluster.engine.metadata.want(["t", "empty", "none"])
+    cluster.engine.metadata.require_topics(["t", "empty", "none"])
     cluster.settle()
     found = cluster.engine.metadata.for_assignor(["t", "empty", "none"])
     assert {name: [(p.racks, p.leader_rack) for p in partitions] for name, partitions in found.items()} == {

@@ -1,4 +1,4 @@
-"""What a Reader takes out of fetched bytes, some at a time, and where it then stands."""
+"""What a RecordReader takes out of fetched bytes, some at a time, and where it then stands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kwire.messages.fetch import FetchResponse
 from kwire.records import Record, build_batch, build_message_set
 from kwire.records.control import ControlType, build_marker
 from mockbroker.client.errors import CorruptRecord
-from mockbroker.client.records import Reader
+from mockbroker.client.records import RecordReader
 
 Line = FetchResponse.Topic.Partition
 END = 1 << 40  # of a log in whose middle the answer ends
@@ -23,8 +23,8 @@ def line(*data: bytes, end: int = END, aborted: tuple[tuple[int, int], ...] = ()
     return Line(records=b"".join(data), high_watermark=end, aborted_transactions=gone)
 
 
-def reader(*data: bytes, at: int = 0, committed: bool = False, check_crcs: bool = True, **how: Any) -> Reader:
-    return Reader(("t", 0), at, line(*data, **how), committed=committed, check_crcs=check_crcs)
+def reader(*data: bytes, at: int = 0, committed: bool = False, check_crcs: bool = True, **how: Any) -> RecordReader:
+    return RecordReader(("t", 0), at, line(*data, **how), read_committed=committed, check_crcs=check_crcs)
 
 
 def batch(base: int, count: int, **how: Any) -> bytes:
@@ -40,7 +40,7 @@ def offsets(some: Any) -> list[int]:
     return [record.offset for record in some]
 
 
-def rest(one: Reader) -> list[int]:
+def rest(one: RecordReader) -> list[int]:
     return offsets(one.next_records(1 << 30))
 
 
@@ -177,7 +177,7 @@ def test_a_batch_that_is_cut_short():
     one = reader(batch(0, 3), batch(3, 3)[:-1])
     assert (rest(one), one.next_offset) == ([0, 1, 2], 3)
     one = reader(batch(0, 3)[:-1])
-    with pytest.raises(CorruptRecord, match="no whole batch"):
+    with pytest.raises(CorruptRecord, match="no complete batch"):
         one.next_records(9)
     assert one.next_offset == 0
 
@@ -187,7 +187,7 @@ def test_what_is_before_a_broken_batch_comes_before_its_error(codec):
     one = reader(batch(0, 3), broken(batch(3, 3, codec=codec)), batch(6, 3))
     assert (offsets(one.next_records(9)), one.next_offset) == ([0, 1, 2], 3)
     for _ in range(2):  # as long as nobody seeks
-        with pytest.raises(CorruptRecord, match=r"t-0 at offset 3: .*crc") as raised:
+        with pytest.raises(CorruptRecord, match=r"t-0 at offset 3: .*CRC") as raised:
             one.next_records(9)
         assert (raised.value.partition, raised.value.offset, one.next_offset) == (("t", 0), 3, 3)
 

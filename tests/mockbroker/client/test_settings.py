@@ -24,11 +24,11 @@ def test_the_defaults_are_kafkas() -> None:
 
 
 WRONG = [
-    ({"auto_offset_reset": "newest"}, "auto_offset_reset is 'newest', not earliest, latest, none or a timedelta"),
-    ({"group_protocol": "modern"}, "group_protocol is 'modern', not classic or consumer"),
+    ({"auto_offset_reset": "newest"}, "auto_offset_reset is 'newest': use earliest, latest, none or a timedelta"),
+    ({"group_protocol": "modern"}, "group_protocol is 'modern': use classic or consumer"),
     ({"isolation_level": "committed"}, "isolation_level is 'committed'"),
-    ({"max_poll_records": 0}, "max_poll_records is 0, below 1"),
-    ({"heartbeat_interval": 45.0}, "heartbeat_interval is 45.0 s, not below session_timeout, 45.0 s"),
+    ({"max_poll_records": 0}, "max_poll_records is 0: use at least 1"),
+    ({"heartbeat_interval": 45.0}, "heartbeat_interval is 45.0 s: use less than session_timeout, which is 45.0 s"),
 ]
 
 

@@ -10,7 +10,7 @@ from tools.fake_cluster import FakeCluster
 from kwire.errorcodes import ErrorCode as E
 from kwire.messages.heartbeat import HeartbeatResponse
 from mockbroker.client.backoff import Backoff
-from mockbroker.client.classic.heartbeat import Beat, Heartbeat
+from mockbroker.client.classic.heartbeat import Heartbeat, HeartbeatAction
 from mockbroker.client.classic.status import ClassicState
 from mockbroker.client.settings import Settings
 
@@ -18,71 +18,73 @@ STABLE, COMPLETING = ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE
 
 
 def joined(at: float = 0.0) -> Heartbeat:
-    beat = Heartbeat(Settings(), Backoff(0.1, 1.0, lambda: 0.5))
-    beat.enable(at)
-    return beat
+    heartbeat = Heartbeat(Settings(), Backoff(0.1, 1.0, lambda: 0.5))
+    heartbeat.enable(at)
+    return heartbeat
 
 
-def verdict(beat: Heartbeat, now: float, state: ClassicState = STABLE, *, known: bool = True) -> Beat:
-    return beat.verdict(now, state, coordinator_known=known)
+def next_action(
+    heartbeat: Heartbeat, now: float, state: ClassicState = STABLE, *, known: bool = True
+) -> HeartbeatAction:
+    return heartbeat.next_action(now, state, coordinator_known=known)
 
 
 @pytest.mark.parametrize("state", [ClassicState.UNJOINED, ClassicState.PREPARING_REBALANCE])
 def test_no_heartbeat_outside_of_a_generation(state: ClassicState) -> None:
-    beat = joined()
-    assert verdict(beat, 500.0, state, known=False) is Beat.NOTHING
-    assert beat.due(state, coordinator_known=True) == float("inf")
+    heartbeat = joined()
+    assert next_action(heartbeat, 500.0, state, known=False) is HeartbeatAction.NOTHING
+    assert heartbeat.next_deadline(state, coordinator_known=True) == float("inf")
 
 
 def test_no_heartbeat_while_the_coordinator_is_unknown() -> None:
-    beat = joined()
-    assert verdict(beat, 500.0, known=False) is Beat.FIND_COORDINATOR
-    assert beat.due(STABLE, coordinator_known=False) == float("inf")
+    heartbeat = joined()
+    assert next_action(heartbeat, 500.0, known=False) is HeartbeatAction.FIND_COORDINATOR
+    assert heartbeat.next_deadline(STABLE, coordinator_known=False) == float("inf")
 
 
 def test_session_expires_before_the_poll_interval() -> None:
-    beat = joined()
-    assert verdict(beat, 44.9) is not Beat.SESSION_EXPIRED
-    assert verdict(beat, 45.0) is Beat.SESSION_EXPIRED
-    assert verdict(beat, 500.0) is Beat.SESSION_EXPIRED
-    beat.renew(50.0)
-    assert verdict(beat, 94.9) is not Beat.SESSION_EXPIRED
+    heartbeat = joined()
+    assert next_action(heartbeat, 44.9) is not HeartbeatAction.SESSION_EXPIRED
+    assert next_action(heartbeat, 45.0) is HeartbeatAction.SESSION_EXPIRED
+    assert next_action(heartbeat, 500.0) is HeartbeatAction.SESSION_EXPIRED
+    heartbeat.renew(50.0)
+    assert next_action(heartbeat, 94.9) is not HeartbeatAction.SESSION_EXPIRED
 
 
 def test_expired_poll_interval_leaves_the_group() -> None:
-    beat = joined()
-    beat.renew(299.0)
-    assert verdict(beat, 299.9) is not Beat.LEAVE
-    assert verdict(beat, 300.0) is Beat.LEAVE
-    beat.polled(300.0)
-    assert verdict(beat, 300.0) is not Beat.LEAVE
+    heartbeat = joined()
+    heartbeat.renew(299.0)
+    assert next_action(heartbeat, 299.9) is not HeartbeatAction.LEAVE
+    assert next_action(heartbeat, 300.0) is HeartbeatAction.LEAVE
+    heartbeat.record_poll(300.0)
+    assert next_action(heartbeat, 300.0) is not HeartbeatAction.LEAVE
 
 
 def test_no_heartbeat_before_the_interval_is_over() -> None:
-    beat = joined()
-    assert verdict(beat, 2.9) is Beat.NOT_DUE
-    assert verdict(beat, 3.0) is Beat.SEND
-    beat.sent(3.0)
-    assert verdict(beat, 10.0) is Beat.NOT_DUE, "one at a time"
-    beat.in_flight = False
-    assert beat.due(STABLE, coordinator_known=True) == 6.0
+    heartbeat = joined()
+    assert next_action(heartbeat, 2.9) is HeartbeatAction.NOT_DUE
+    assert next_action(heartbeat, 3.0) is HeartbeatAction.SEND
+    heartbeat.sent(3.0)
+    assert next_action(heartbeat, 10.0) is HeartbeatAction.NOT_DUE, "one at a time"
+    heartbeat.in_flight = False
+    assert heartbeat.next_deadline(STABLE, coordinator_known=True) == 6.0
 
 
 @pytest.mark.parametrize("state", [COMPLETING, STABLE])
 def test_heartbeat_is_sent_when_it_is_due(state: ClassicState) -> None:
-    assert verdict(joined(), 3.0, state) is Beat.SEND
+    assert next_action(joined(), 3.0, state) is HeartbeatAction.SEND
 
 
 def test_failed_heartbeat_backs_off() -> None:
-    beat = joined()
+    heartbeat = joined()
     after = []
     for _ in range(6):
-        beat.failed(10.0)
-        after.append(round(beat.due(STABLE, coordinator_known=True) - 10.0, 3))
+        heartbeat.failed(10.0)
+        after.append(round(heartbeat.next_deadline(STABLE, coordinator_known=True) - 10.0, 3))
     assert after == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
-    beat.renew(10.0)
-    beat.failed(10.0)
-    assert beat.next == pytest.approx(10.1)
+    heartbeat.renew(10.0)
+    heartbeat.failed(10.0)
+    assert heartbeat.next == pytest.approx(10.1)
 
 
 # --- of a whole consumer ----------------------------------------------------------------------------------------

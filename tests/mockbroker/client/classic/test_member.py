@@ -151,18 +151,18 @@ def test_late_answers_to_who_has_left_are_ignored() -> None:
 def test_join_response_in_the_wrong_state_is_retried() -> None:
     cluster = subscribed()
     cluster.make_stable(generation=5)
-    beat = cluster.wait_for("Heartbeat")
+    heartbeat = cluster.wait_for("Heartbeat")
     cluster.member.rejoin("a test")
     cluster.poll()
     cluster.answer_error("Heartbeat", E.UNKNOWN_MEMBER_ID)
-    assert (beat.done, cluster.member.state) == (True, UNJOINED)
+    assert (heartbeat.done, cluster.member.state) == (True, UNJOINED)
     cluster.answer_join(6)
     assert (cluster.member.generation, cluster.count("SyncGroup")) == (-1, 1)
     cluster.wait_for("JoinGroup")
     assert cluster.now == pytest.approx(3.1), "after the backoff"
     assert (cluster.last("JoinGroup").member_id, cluster.last("JoinGroup").reason) == (
         "",
-        "Heartbeat was answered UNKNOWN_MEMBER_ID",
+        "Heartbeat failed with UNKNOWN_MEMBER_ID",
     )
 
 
@@ -170,7 +170,7 @@ def test_sync_response_of_an_old_generation_is_ignored() -> None:
     cluster = subscribed()
     cluster.poll()
     cluster.answer_join(5)
-    cluster.member.status.reset(E.ILLEGAL_GENERATION, "a commit")
+    cluster.member.status.leave_generation(E.ILLEGAL_GENERATION, "a commit")
     cluster.answer_sync([("t", 0)])
     assert (cluster.assigned, cluster.listener_calls) == ([], [])
     assert cluster.request("JoinGroup").body.member_id == "me"
@@ -285,7 +285,7 @@ def test_a_static_member() -> None:
 
 def test_a_static_member_at_a_broker_without_them() -> None:
     cluster = subscribed(group_instance_id="one", served={"JoinGroup": (0, 4)})
-    with pytest.raises(UnsupportedVersion, match=r"JoinGroup v5-9 is needed, node1:9001 has 0-4"):
+    with pytest.raises(UnsupportedVersion, match=r"JoinGroup: the consumer needs v5-9, node1:9001 supports v0-4"):
         cluster.poll()
 
 
@@ -410,7 +410,7 @@ def test_what_is_lost_in_the_middle_of_giving_up_is_told_so() -> None:
     cluster.make_stable([("t", 0), ("u", 1)])
     cluster.engine.subscribe(["t"])
     cluster.on_listener_call = lambda what: (
-        what == "revoked" and cluster.member.status.reset(E.UNKNOWN_MEMBER_ID, "Heartbeat")
+        what == "revoked" and cluster.member.status.leave_generation(E.UNKNOWN_MEMBER_ID, "Heartbeat")
     )
     cluster.poll()
     assert cluster.listener_calls[1:] == [("revoked", ["u1"]), ("lost", ["t0"])]
@@ -658,7 +658,9 @@ def test_a_group_that_chose_what_this_member_does_not_have(leads: bool) -> None:
         cluster.answer_join(members={"me": ["t"]} if leads else None, protocol_name="best")
         cluster.answer_sync([("t", 0)])
 
-    with pytest.raises(UnknownAssignor, match="the group chose 'best', this member has range, cooperative-sticky"):
+    with pytest.raises(
+        UnknownAssignor, match="the group chose the assignor 'best', this member has range, cooperative-sticky: add it"
+    ):
         on()
     cluster.poll()
     assert cluster.count("JoinGroup") == 2
@@ -690,7 +692,7 @@ def test_a_subscription_that_cannot_be_read_names_the_member() -> None:
     answer = JoinGroupResponse(
         generation_id=1, protocol_type="consumer", protocol_name="range", leader="me", member_id="me", members=[bad]
     )
-    with pytest.raises(ConsumerError, match="the subscription of 'bad' cannot be read"):
+    with pytest.raises(ConsumerError, match="invalid subscription of member 'bad'"):
         cluster.answer("JoinGroup", answer)
 
 
@@ -712,7 +714,7 @@ def test_an_assignment_that_is_none_is_raised_and_tried_again(share: bytes) -> N
     cluster.poll()
     for generation in (1, 2):
         cluster.answer_join(generation)
-        with pytest.raises(ConsumerError, match=r"invalid assignment \(1 bytes\)|cannot be read"):
+        with pytest.raises(ConsumerError, match=r"invalid assignment"):
             cluster.answer_sync(share)
         cluster.poll()
     assert (cluster.listener_calls, cluster.count("JoinGroup")) == ([("revoked", [])] * 2, 3)
@@ -724,7 +726,7 @@ def test_assignment_of_an_unsubscribed_topic_makes_it_rejoin() -> None:
     cluster.answer_join()
     cluster.answer_sync([("t", 0), ("u", 0)])
     assert (cluster.assigned, cluster.listener_calls) == ([], [])
-    assert "not subscribed to: u" in cluster.request("JoinGroup").body.reason
+    assert "without a subscription: u" in cluster.request("JoinGroup").body.reason
 
 
 @pytest.mark.parametrize("field", [{"protocol_type": "connect"}, {"protocol_name": "other"}])
@@ -732,7 +734,7 @@ def test_a_sync_answer_of_another_protocol(field) -> None:
     cluster = subscribed()
     cluster.poll()
     cluster.answer_join()
-    with pytest.raises(InconsistentGroupProtocol, match="SyncGroup answers"):
+    with pytest.raises(InconsistentGroupProtocol, match="SyncGroup returned protocol"):
         cluster.answer_sync([("t", 0)], **field)
     assert cluster.assigned == []
 
@@ -740,14 +742,16 @@ def test_a_sync_answer_of_another_protocol(field) -> None:
 def test_a_join_answer_of_another_protocol_type() -> None:
     cluster = subscribed()
     cluster.poll()
-    with pytest.raises(InconsistentGroupProtocol, match="the group is of type 'connect'"):
+    with pytest.raises(InconsistentGroupProtocol, match="protocol type 'connect' is not supported"):
         cluster.answer_join(protocol_type="connect")
     assert cluster.count("SyncGroup") == 0
 
 
 def test_a_broker_without_groups() -> None:
     cluster = subscribed(served={"JoinGroup": (0, -1)})
-    with pytest.raises(UnsupportedVersion, match="JoinGroup v0-9 is needed, node1:9001 does not have it"):
+    with pytest.raises(
+        UnsupportedVersion, match="JoinGroup: the consumer needs v0-9, node1:9001 does not support this API"
+    ):
         cluster.poll()
 
 

@@ -74,8 +74,8 @@ def test_nothing_is_fetched_before_a_position_is_known():
     assert cluster.fetch_offsets(only(cluster, "Fetch")) == {T0: 7}
 
 
-AGAIN = [E.COORDINATOR_LOAD_IN_PROGRESS, E.UNSTABLE_OFFSET_COMMIT, E.UNKNOWN_TOPIC_ID]
-ELSEWHERE = [E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR]
+RETRIABLE = [E.COORDINATOR_LOAD_IN_PROGRESS, E.UNSTABLE_OFFSET_COMMIT, E.UNKNOWN_TOPIC_ID]
+COORDINATOR_MOVED = [E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR]
 RAISED = [
     (E.TOPIC_AUTHORIZATION_FAILED, AuthorizationFailed),
     (E.GROUP_AUTHORIZATION_FAILED, AuthorizationFailed),
@@ -87,14 +87,14 @@ RAISED = [
 
 @pytest.mark.parametrize("version", [5, 7, 8, 10])
 @pytest.mark.parametrize("of", [None, T0], ids=["of the group", "of a partition"])
-@pytest.mark.parametrize("code", AGAIN + ELSEWHERE)
+@pytest.mark.parametrize("code", RETRIABLE + COORDINATOR_MOVED)
 def test_what_is_asked_again(code, of, version):
     cluster = begun({T0: 0, T1: 0}, committed={T0: 7, T1: 8}, served={"OffsetFetch": (0, version)})
     asked, looked = only(cluster, "OffsetFetch"), len(cluster.of("FindCoordinator"))
     cluster.answer(asked, cluster.offset_fetch(asked, error=code, of=of))
     assert [each for each in cluster.pending() if each.api == "OffsetFetch"] == [], "not at once"
     cluster.wait(0.5)
-    assert len(cluster.of("FindCoordinator")) - looked == (code in ELSEWHERE)
+    assert len(cluster.of("FindCoordinator")) - looked == (code in COORDINATOR_MOVED)
     assert cluster.position(T0) is cluster.position(T1) is None, "all of it counts, or nothing"
     cluster.answer_rightly(only(cluster, "OffsetFetch"))
     assert (cluster.position(T0), cluster.position(T1)) == (7, 8)
@@ -218,7 +218,7 @@ def test_no_policy(group):
     for n in range(1, 3):
         cluster.wait(5.0)
         assert len(cluster.of("OffsetFetch")) == (n if group else 0)
-        with pytest.raises(NoOffset, match="no committed offset and no reset policy: t-0") as raised:
+        with pytest.raises(NoOffset, match="no committed offset: t-0") as raised:
             twice(cluster)
         assert raised.value.partitions == {T0: None}
     if group:  # somebody has committed meanwhile
@@ -246,38 +246,38 @@ def test_every_version_of_list_offsets(version):
     cluster = begun(held=(), group=None, served={"ListOffsets": (0, version)})
     assert cluster.position(T0) == 2
     assert cluster.of("ListOffsets")[0].version == version
-    asked = cluster.engine.ask_log({T0: WALL_MS + 5})
+    asked = cluster.engine.inquire_log({T0: WALL_MS + 5})
     cluster.settle()
     if version == 0:
         assert isinstance(asked.error, UnsupportedVersion), "it cannot look up records by their time"
     else:
-        found = asked.found[T0]
+        found = asked.result[T0]
         assert (found.offset, found.timestamp, found.leader_epoch) == (5, WALL_MS + 5, 0 if version >= 4 else -1)
 
 
 def test_what_is_committed_takes_a_broker_that_knows():
     cluster = begun(held=(), group=None, isolation_level="read_committed", served={"ListOffsets": (0, 1)})
-    with pytest.raises(UnsupportedVersion, match="ListOffsets v2"):
+    with pytest.raises(UnsupportedVersion, match="ListOffsets: the consumer needs v2"):
         cluster.poll_records()
 
 
 def test_offsets_by_time():
     """One request for each leader; None where no record is that young."""
     cluster = begun({T0: 0, T1: 1}, held=(), group=None)
-    asked = cluster.engine.ask_log({T0: WALL_MS + 6, T1: WALL_MS + 10**6})
+    asked = cluster.engine.inquire_log({T0: WALL_MS + 6, T1: WALL_MS + 10**6})
     cluster.settle()
     assert asked.done
     assert asked.error is None
-    assert (asked.found[T0].offset, asked.found[T1]) == (6, None)
+    assert (asked.result[T0].offset, asked.result[T1]) == (6, None)
 
 
 def test_records_from_before_there_were_timestamps():
     cluster = begun(group=None, held=())
     cluster.hold("ListOffsets")
-    asked = cluster.engine.ask_log({T0: 5})
+    asked = cluster.engine.inquire_log({T0: 5})
     cluster.settle()
     cluster.answer(only(cluster, "ListOffsets"), refusal(E.UNSUPPORTED_FOR_MESSAGE_FORMAT, T0))
-    assert (asked.done, asked.error, asked.found) == (True, None, {T0: None})
+    assert (asked.done, asked.error, asked.result) == (True, None, {T0: None})
 
 
 def refusal(code: int, *partitions: Any) -> ListOffsetsResponse:
@@ -369,8 +369,8 @@ def test_a_seek_while_the_log_is_asked():
 def test_another_question_while_the_log_is_asked():
     """To the beginning, then to the end: the answer to the first does not count."""
     cluster = begun(group=None)
-    cluster.positions.of(T0).look_up(-1)
-    cluster.positions.unsettled = True
+    cluster.positions.of(T0).reset_to(-1)
+    cluster.positions.unresolved = True
     cluster.answer_rightly(only(cluster, "ListOffsets"))
     assert cluster.position(T0) is None
     cluster.answer_rightly(only(cluster, "ListOffsets"))
@@ -402,7 +402,7 @@ def test_revoked_partition_ends_its_offset_lookup():
     cluster.engine.positions.assign(())
     cluster.wait(1.0)
     before = len(cluster.of("Metadata"))
-    cluster.engine.metadata.want(())
+    cluster.engine.metadata.require_topics(())
     cluster.wait(30.0)
     assert len(cluster.of("Metadata")) - before <= 1
 

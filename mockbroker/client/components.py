@@ -1,30 +1,33 @@
-"""What the parts of one consumer share."""
+"""The components of one consumer, which the classes of its engine share."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mockbroker.client.backoff import Backoff, Moment
+from mockbroker.client.backoff import Backoff, Clock
 from mockbroker.client.committing import Committer
 from mockbroker.client.coordinator import Coordinator
-from mockbroker.client.interest import Interest
 from mockbroker.client.metadata import Metadata
 from mockbroker.client.network import Network
 from mockbroker.client.positions import Positions
 from mockbroker.client.settings import Settings
+from mockbroker.client.subscription import SubscriptionState
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """``group``: None without one; what belongs to it then rests."""
+class Components:
+    """Components of one consumer.
+
+    group: group id; None without a group: then nothing uses the coordinator and the committer.
+    """
 
     group: str | None
     settings: Settings
-    time: Moment
+    clock: Clock
     backoff: Backoff
     network: Network
     metadata: Metadata
-    interest: Interest
+    subscription: SubscriptionState
     positions: Positions
     coordinator: Coordinator
     committer: Committer

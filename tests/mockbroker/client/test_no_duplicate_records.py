@@ -16,7 +16,7 @@ from kwire.messages.fetch import FetchResponse
 from kwire.records import Record, build_batch
 from kwire.records.control import ControlType, build_marker
 from mockbroker.client.errors import ConsumerError
-from mockbroker.client.fetching import Fetched, Fetcher
+from mockbroker.client.fetching import CompletedFetch, Fetcher
 
 T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
 ALL = list(range(10))
@@ -132,7 +132,7 @@ def test_an_answer_that_comes_late():
     right = cluster.fetch(late)
     right.responses[0].partitions[0].records = cluster.logs[T0].batches[0][3]
     cluster.leaders[T0], cluster.leader_epochs[T0] = 1, 1
-    cluster.engine.metadata.leader_is(T0, 1, 1)
+    cluster.engine.metadata.update_leader(T0, 1, 1)
     cluster.answer_rightly(next(each for each in cluster.fetches if each.node == 1))
     cluster.poll_records()
     cluster.answer_rightly(next(each for each in cluster.fetches if each.node == 1))
@@ -163,8 +163,8 @@ class WithoutTheRule(Fetcher):
 class WithoutTheGuardEither(WithoutTheRule):
     """Takes whatever comes, and stands behind it."""
 
-    def _fits(self, fetched: Fetched) -> bool:
-        return fetched.reader is not None or self._begin(fetched)
+    def _is_current(self, fetched: CompletedFetch) -> bool:
+        return fetched.reader is not None or self._initialize(fetched)
 
 
 def read_to_the_end(kind: type[Fetcher]) -> tuple[list[int], int]:
@@ -376,7 +376,7 @@ class Interleaved(RuleBasedStateMachine):
         if partition not in self.cluster.positions:
             self.due[partition] = 0
         (self.cluster.positions.assign if by_group and left else self.cluster.engine.assign)(left)
-        self.cluster.engine.metadata.want({topic for topic, _ in LEADERS})
+        self.cluster.engine.metadata.require_topics({topic for topic, _ in LEADERS})
 
     @rule(seconds=st.floats(0, 2))
     def wait(self, seconds: float) -> None:

@@ -137,7 +137,7 @@ class Trouble:
         return cluster.answers[asked.api](asked)
 
     def share(self) -> list[tuple[str, int]]:
-        topics = sorted(self.cluster.engine.interest.topics)
+        topics = sorted(self.cluster.engine.subscription.topics)
         return [(topic, number) for topic in topics for number in range(TOPICS[topic]) if self.random.random() < 0.5]
 
     def beaten(self, epoch: int) -> ConsumerGroupHeartbeatResponse:
@@ -239,7 +239,7 @@ def test_what_the_user_hears_fits_together_and_all_ends_well(kind: str, seed: in
         assert (member.epoch, member.member_id) == (trouble.generation, "uuid")
         trouble.random.random = lambda: 1.0  # the target changes no more
         trouble.cluster.wait(12.0, polling=True)
-    assert member.settled
+    assert member.stable
     if kind != "consumer":
         assert (member.state, member.generation) == (ClassicState.STABLE, trouble.generation)
     beats = trouble.cluster.count("Heartbeat") + trouble.cluster.count("ConsumerGroupHeartbeat")

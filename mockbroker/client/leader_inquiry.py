@@ -1,0 +1,143 @@
+"""Inquiries that partition leaders answer: a request to each leader, retried until all partitions have a result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kwire.errorcodes import ErrorCode
+from mockbroker.client.call import OutgoingCall
+from mockbroker.client.components import Components
+from mockbroker.client.errors import ConsumerError, broker_error
+from mockbroker.client.metadata import Leader, TopicPartition
+
+CONSUMER_REPLICA = -1  # the replica id of a consumer
+RETRIABLE = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.REPLICA_NOT_AVAILABLE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.OFFSET_NOT_AVAILABLE,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+)
+Leaders = dict[TopicPartition, Leader]
+
+
+class LeaderInquiry:
+    """Base class of such inquiries; subclasses define ``request``, ``response_partitions`` and ``record_partition``.
+
+    key, api_name: of the API.
+    min_version: the lowest version that can be used.
+    no_result_errors: error codes that mean that a partition has no result.
+    unanswered: partitions that have neither a result nor an error.
+    error: an error that ended the inquiry.
+    """
+
+    key: int
+    api_name: str
+    min_version = 0
+    no_result_errors: tuple[int, ...] = ()
+
+    def __init__(self, partitions: Iterable[TopicPartition], components: Components) -> None:
+        self.unanswered = set(partitions)
+        self._network, self._metadata = components.network, components.metadata
+        self._clock, self._backoff = components.clock, components.backoff
+        self.error: ConsumerError | None = None
+        self._in_flight: set[TopicPartition] = set()
+        self._retry_at = 0.0
+        self._failures = 0
+        self._leaderless_version = -1  # the metadata version in which a partition had no leader
+
+    @property
+    def topics(self) -> set[str]:
+        """Topics of which metadata is needed."""
+        return {topic for topic, _ in self.unanswered}
+
+    @property
+    def done(self) -> bool:
+        return not self.unanswered or self.error is not None
+
+    def next_deadline(self) -> float:
+        return float("inf") if self.done or self._in_flight >= self.unanswered else self._retry_at
+
+    def request(self, version: int, leaders: Leaders) -> object:
+        """Return the request about the partitions of ``leaders``, which have the same leader."""
+        raise NotImplementedError
+
+    def response_partitions(self, response: Any) -> Iterable[tuple[TopicPartition, Any]]:
+        """Yield the partitions of a response; each has an ``error_code``."""
+        raise NotImplementedError
+
+    def record_partition(self, partition: TopicPartition, data: Any) -> None:
+        """Store the result of a partition; its error is NONE or one of ``no_result_errors``."""
+        raise NotImplementedError
+
+    def send_if_due(self) -> None:
+        """Send the requests that are due to the leaders that are available."""
+        new_metadata = -1 < self._leaderless_version < self._metadata.version
+        if self.done or (self._retry_at > self._clock.now and not new_metadata):
+            return
+        self._leaderless_version = -1
+        by_node: dict[int, Leaders] = {}
+        for partition in sorted(self.unanswered - self._in_flight):
+            leader = self._metadata.leader(partition)
+            node = self._network.broker(leader.node_id) if leader else None
+            if leader is None or node is None or not self._network.can_send(node):
+                if code := self._metadata.errors.get(partition[0]):
+                    self.error = broker_error(code, f"topic {partition[0]}")
+                    return
+                if self._metadata.version:  # else the first Metadata request is in flight
+                    self._metadata.retry_later()
+                self._leaderless_version = self._metadata.version
+                self._back_off()
+            else:
+                by_node.setdefault(leader.node_id, {})[partition] = leader
+        for node_id, leaders in by_node.items():
+            self._send(node_id, leaders)
+
+    def _send(self, node_id: int, leaders: Leaders) -> None:
+        node = self._network.broker(node_id)
+        assert node
+        self._in_flight |= set(leaders)
+        self._network.send_request(
+            node,
+            self.key,
+            lambda version: self.request(version, leaders),
+            lambda call: self._answered(call, leaders),
+            versions=(self.min_version, None),
+        )
+
+    def _answered(self, call: OutgoingCall, leaders: Leaders) -> None:
+        self._in_flight -= set(leaders)
+        if unsupported := call.unsupported:
+            self.error = unsupported
+            return
+        if call.failure is not None:
+            self._metadata.refresh()
+            self._back_off()
+            return
+        missing = set(leaders) & self.unanswered
+        for partition, data in self.response_partitions(call.response):
+            if partition not in missing:
+                continue  # not requested
+            missing.discard(partition)
+            code = data.error_code
+            if not code or code in self.no_result_errors:
+                self.unanswered.discard(partition)
+                self.record_partition(partition, data)
+            elif code in RETRIABLE:
+                self._metadata.refresh()
+                self._back_off()
+            else:
+                self.error = broker_error(code, f"{self.api_name} of {partition[0]}-{partition[1]}")
+        if missing:
+            self._back_off()
+
+    def _back_off(self) -> None:
+        if self._retry_at <= self._clock.now:
+            self._retry_at = self._clock.now + self._backoff.after(self._failures)
+            self._failures += 1

@@ -1,0 +1,252 @@
+"""Positions of partitions: committed offsets, else ``auto_offset_reset``; and their validation after leader changes.
+
+Source: ConsumerCoordinator.initWithCommittedOffsetsIfNeeded, OffsetFetcher and SubscriptionState of kafka-clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+
+from mockbroker.client.committed_offsets import CommittedInquiry
+from mockbroker.client.components import Components
+from mockbroker.client.epoch_validation import EpochInquiry
+from mockbroker.client.errors import ConsumerError, LogTruncated, NoOffset, UnsupportedVersion
+from mockbroker.client.leader_inquiry import LeaderInquiry
+from mockbroker.client.log_offsets import LogInquiry
+from mockbroker.client.metadata import NO_ID, TopicPartition
+from mockbroker.client.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Position
+from mockbroker.client.settings import EARLIEST, NONE
+
+MS = timedelta(milliseconds=1)
+
+
+class Resolver:
+    """Finds and validates the positions of one consumer.
+
+    Args: ``wall_clock_ms``: returns the time in ms since 1970, for resets by duration.
+    failure: an error that the next poll raises.
+    """
+
+    def __init__(self, components: Components, wall_clock_ms: Callable[[], int]) -> None:
+        self._components, self._wall_clock_ms = components, wall_clock_ms
+        self._settings, self._clock = components.settings, components.clock
+        self._metadata, self._positions = components.metadata, components.positions
+        self.failure: ConsumerError | None = None
+        self._committed: tuple[CommittedInquiry, dict[TopicPartition, Position]] | None = None
+        self._resets: list[tuple[LogInquiry, dict[TopicPartition, tuple[Position, int | timedelta]]]] = []
+        self._validations: list[tuple[EpochInquiry, dict[TopicPartition, tuple[Position, int]]]] = []
+        self._validated_version = -1  # the metadata version of the latest validation
+        self._run_requested = False  # a position changed since the last run
+
+    def next_deadline(self) -> float:
+        """Return the time at which ``resolve_positions`` has something to do."""
+        if self._run_requested:
+            return self._clock.now
+        in_flight = [inquiry.next_deadline() for inquiry, _ in (*self._resets, *self._validations)]
+        if self._committed:
+            in_flight.append(self._committed[0].next_deadline())
+        return min(in_flight, default=float("inf"))
+
+    def resolve_positions(self) -> None:
+        """Apply finished inquiries, and start those for missing or unvalidated positions."""
+        self._run_requested = False
+        in_flight = self._committed or self._resets or self._validations
+        if not in_flight and not self._positions.unresolved and self._validated_version == self._metadata.version:
+            return
+        self._fetch_committed()
+        self._reset()
+        self._validate()
+        self._check_topic_ids()
+        known = all(position.known for _, position in self._positions.items())
+        self._positions.unresolved = not known or self.failure is not None
+
+    def reset(self, position: Position) -> bool:
+        """Apply ``auto_offset_reset`` to a position; return False if it is ``none``."""
+        policy = self._settings.auto_offset_reset
+        if policy == NONE:
+            return False
+        if isinstance(policy, timedelta):
+            position.reset_to(policy)
+        else:
+            position.reset_to(EARLIEST_TIMESTAMP if policy == EARLIEST else LATEST_TIMESTAMP)
+        self.request_run()
+        return True
+
+    def request_run(self) -> None:
+        """Run ``resolve_positions`` with the next advance, because a position changed."""
+        self._positions.unresolved = self._run_requested = True
+
+    def handle_truncation(self, partition: TopicPartition, position: Position, epoch: int, end: int) -> None:
+        """Handle a leader's log that may lack records that were read.
+
+        Args: ``epoch``: the leader's newest epoch up to that of the position; ``end``: its end offset there; both are
+        -1 if the leader knows no such epoch.
+        """
+        assert position.offset is not None
+        unknown = epoch < 0 or end < 0
+        if not unknown and end >= position.offset:
+            position.epoch = epoch  # the log has all records
+        elif self._settings.auto_offset_reset == NONE:
+            self.failure = LogTruncated(partition, position.offset, end)
+            position.validated_epoch = -1  # again with each run, until the user seeks
+        elif unknown:
+            self.reset(position)
+        else:
+            position.set_offset(end, epoch)
+        self.request_run()
+
+    # Topics that were deleted and created again
+
+    def _check_topic_ids(self) -> None:
+        """Reset positions whose topic was deleted and created again: its id has changed."""
+        recreated: dict[TopicPartition, int | None] = {}
+        for partition, position in self._positions.items():
+            now = self._metadata.topic_id(partition[0])
+            if now == NO_ID or now == position.topic_id:
+                continue
+            if position.topic_id is None or not position.known:
+                position.topic_id = now
+            elif not self.reset(position):
+                recreated[partition] = position.offset  # again with each run, until the user seeks
+        if recreated:
+            self.failure = self.failure or NoOffset(recreated, "the topic was deleted and created again")
+
+    # Committed offsets
+
+    def _fetch_committed(self) -> None:
+        missing = {
+            partition: position
+            for partition, position in self._positions.items()
+            if position.offset is None and position.reset_timestamp is None and not position.revoking
+        }
+        if self._committed:
+            inquiry, requested = self._committed
+            if inquiry.done:
+                self._committed = None
+                self.failure = self.failure or inquiry.error
+                if inquiry.error is None:
+                    self._apply_committed(inquiry, requested)
+            elif all(self._positions.get(partition) is not position for partition, position in requested.items()):
+                self._committed = None  # all its partitions were revoked
+            else:
+                inquiry.send_if_due()
+                return
+            missing = {p: at for p, at in missing.items() if at.offset is None and at.reset_timestamp is None}
+        if not missing or self.failure is not None:  # the user gets the error first
+            return
+        if self._components.group is None:
+            self._reset_or_fail(missing)
+            return
+        inquiry = CommittedInquiry(missing, self._components)
+        self._committed = inquiry, missing
+        inquiry.send_if_due()
+
+    def _apply_committed(self, inquiry: CommittedInquiry, requested: Mapping[TopicPartition, Position]) -> None:
+        unset = {}
+        for partition, position in requested.items():
+            if position.offset is not None or position.reset_timestamp is not None:
+                continue  # the user has sought meanwhile
+            if self._positions.get(partition) is not position:
+                continue  # revoked, perhaps assigned again since
+            at = inquiry.result[partition]
+            if at is None:
+                unset[partition] = position
+            else:
+                position.set_offset(at.offset, at.leader_epoch)
+        self._reset_or_fail(unset)
+
+    def _reset_or_fail(self, partitions: Mapping[TopicPartition, Position]) -> None:
+        without_offset: dict[TopicPartition, int | None] = {
+            p: None for p, position in partitions.items() if not self.reset(position)
+        }
+        if without_offset:
+            self.failure = self.failure or NoOffset(without_offset)
+
+    # Resets to a timestamp
+
+    def _reset(self) -> None:
+        in_flight = set()
+        for inquiry, requested in list(self._resets):
+            inquiry.send_if_due()
+            self._drop_unassigned(inquiry, {partition: position for partition, (position, _) in requested.items()})
+            for partition, (position, reset) in requested.items():
+                at = inquiry.result.pop(partition, None)
+                if at and position.reset_timestamp is reset and self._positions.get(partition) is position:
+                    position.set_offset(at.offset)  # without an epoch: the record before it was not read
+            if inquiry.done:
+                self._resets.remove((inquiry, requested))
+                self.failure = self.failure or inquiry.error
+                for position, reset in requested.values():
+                    if inquiry.error is None and position.reset_timestamp is reset:  # no record is that young
+                        position.reset_to(LATEST_TIMESTAMP)
+            else:
+                in_flight |= inquiry.unanswered
+        wanted = {
+            partition: (position, position.reset_timestamp)
+            for partition, position in self._positions.items()
+            if position.reset_timestamp is not None and partition not in in_flight
+        }
+        if wanted and self.failure is None:
+            asked = {partition: self._timestamp(reset) for partition, (_, reset) in wanted.items()}
+            inquiry = self.log_inquiry(asked)
+            self._resets.append((inquiry, wanted))
+            inquiry.send_if_due()
+
+    def _drop_unassigned(self, inquiry: LeaderInquiry, requested: Mapping[TopicPartition, Position]) -> None:
+        """Drop revoked partitions from an inquiry, since they may never be answered."""
+        inquiry.unanswered -= {p for p, position in requested.items() if self._positions.get(p) is not position}
+
+    def log_inquiry(self, wanted: Mapping[TopicPartition, int]) -> LogInquiry:
+        """Return an inquiry of offsets by timestamp; the caller calls its ``send_if_due``."""
+        return LogInquiry(wanted, self._components)
+
+    def _timestamp(self, reset: int | timedelta) -> int:
+        return max(0, self._wall_clock_ms() - reset // MS) if isinstance(reset, timedelta) else reset
+
+    # Leader changes
+
+    def _validate(self) -> None:
+        for inquiry, requested in list(self._validations):
+            inquiry.send_if_due()
+            self._drop_unassigned(inquiry, {partition: position for partition, (position, _) in requested.items()})
+            if inquiry.done:
+                self._validations.remove((inquiry, requested))
+                failed = inquiry.error is not None and not isinstance(inquiry.error, UnsupportedVersion)
+                for position, offset in requested.values():
+                    if position.offset == offset and position.validating:
+                        position.validating = False
+                        if failed:
+                            position.validated_epoch = -1
+                if failed:
+                    self.failure = self.failure or inquiry.error
+        self._validated_version = self._metadata.version
+        if self.failure is not None:
+            return
+        epochs, requested = {}, {}
+        for partition, position in self._positions.items():
+            leader = self._metadata.leader(partition)
+            if leader is None or not position.known or position.validating or leader.epoch <= position.validated_epoch:
+                continue
+            first, position.validated_epoch = position.validated_epoch < 0, leader.epoch
+            if position.epoch < 0 or (first and position.epoch == leader.epoch):
+                continue  # no epoch to validate, or no leader change since it was read
+            assert position.offset is not None
+            position.validating = True
+            epochs[partition], requested[partition] = position.epoch, (position, position.offset)
+        if epochs:
+            inquiry = EpochInquiry(
+                epochs,
+                lambda p, epoch, end: self._validated(p, requested[p], epoch, end),
+                self._components,
+            )
+            self._validations.append((inquiry, requested))
+            inquiry.send_if_due()
+
+    def _validated(self, partition: TopicPartition, asked: tuple[Position, int], epoch: int, end: int) -> None:
+        position, offset = asked
+        if position.offset != offset or not position.validating or self._positions.get(partition) is not position:
+            return  # the position has changed since the request
+        position.validating = False
+        if end < offset:
+            self.handle_truncation(partition, position, epoch, end)

@@ -1,0 +1,67 @@
+"""What the user subscribed to or assigned: topics, a pattern of topics, or partitions.
+
+Source: org.apache.kafka.clients.consumer.internals.SubscriptionState.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from enum import Enum
+
+from mockbroker.client.errors import IllegalUse
+
+
+class SubscriptionType(Enum):
+    """How the consumer gets its partitions."""
+
+    NONE = "none"
+    AUTO_TOPICS = "topics"
+    AUTO_PATTERN = "pattern"
+    USER_ASSIGNED = "partitions"  # by the user, without rebalances
+
+
+class SubscriptionState:
+    """Subscription of one consumer.
+
+    topics: subscribed topics; with a pattern, those that match it.
+    version: grows when ``topics`` changes.
+    """
+
+    def __init__(self) -> None:
+        self.type = SubscriptionType.NONE
+        self.topics: frozenset[str] = frozenset()
+        self.pattern: re.Pattern[str] | None = None
+        self.version = 0
+
+    @property
+    def subscribed(self) -> bool:
+        return self.type in (SubscriptionType.AUTO_TOPICS, SubscriptionType.AUTO_PATTERN)
+
+    def subscribe(self, topics: Iterable[str] | re.Pattern[str]) -> None:
+        """Subscribe to topics or a pattern. Raises: IllegalUse after ``assign``."""
+        if self.type is SubscriptionType.USER_ASSIGNED:
+            raise IllegalUse("subscribe() after assign(): call unsubscribe() first")
+        if isinstance(topics, re.Pattern):
+            self.type, self.pattern = SubscriptionType.AUTO_PATTERN, topics
+        else:
+            self.type, self.pattern = SubscriptionType.AUTO_TOPICS, None
+            self.set_topics(topics)
+
+    def assign(self) -> None:
+        """Note that the user assigns partitions. Raises: IllegalUse after ``subscribe``."""
+        if self.subscribed:
+            raise IllegalUse("assign() after subscribe(): call unsubscribe() first")
+        self.type = SubscriptionType.USER_ASSIGNED
+
+    def clear(self) -> None:
+        """Unsubscribe from everything."""
+        self.type, self.pattern = SubscriptionType.NONE, None
+        self.set_topics(())
+
+    def set_topics(self, topics: Iterable[str]) -> None:
+        """Replace the subscribed topics."""
+        topics = frozenset(topics)
+        if topics != self.topics:
+            self.topics = topics
+            self.version += 1
