@@ -60,7 +60,7 @@ REQUESTS = {  # API, in flight; goals in microseconds of CPU and requests a seco
 GROUPS = {10: (15, "100ms"), 50: (40, "100ms"), 200: (100, "100ms"), 1_000: (500, "500ms")}  # goal in ms, heartbeats
 GENERATIONS = 3
 AS_KAFKA = 1.05  # times what Kafka takes
-Found = list[dict[str, Any]]  # what one server said, round by round
+Rounds = list[dict[str, Any]]  # the figures of one server, by round
 Holds = Callable[[float], bool]
 
 
@@ -83,15 +83,15 @@ class Bench:
     def load(self, *args: object) -> dict[str, Any]:
         return run(self.load_tool, *args)
 
-    def both(self, ask: Callable[[Server], dict[str, Any]]) -> tuple[Found, Found]:
+    def both(self, ask: Callable[[Server], dict[str, Any]]) -> tuple[Rounds, Rounds]:
         """What ours said and what Kafka said, round by round, in turn."""
-        found: tuple[Found, Found] = [], []
+        found: tuple[Rounds, Rounds] = [], []
         for _ in range(self.rounds):
             for each, server in zip(found, self.servers, strict=True):
                 each.append(ask(server))
         return found
 
-    def tell(
+    def row(
         self, work: str, figure: str, seen: Figure, kafka: Figure | None, goal: str = "", holds: Holds | None = None
     ) -> None:
         """One row. ``holds``: whether a value meets the goal; the best round decides, the median is told of."""
@@ -115,14 +115,14 @@ class Bench:
                 usual(kafkas, "server_cpu_us_per_req", "{:.1f}"),
             )
             if cpu is None:
-                self.tell(work, "CPU us", seen, kafka)
+                self.row(work, "CPU us", seen, kafka)
             else:
-                self.tell(work, "CPU us", seen, kafka, f"<= {cpu}, <= Kafka's", at_most(min(cpu, kafka.value)))
+                self.row(work, "CPU us", seen, kafka, f"<= {cpu}, <= Kafka's", at_most(min(cpu, kafka.value)))
             seen, kafka = most(ours, "rps"), most(kafkas, "rps")
             if rate is None:
-                self.tell(work, "a second", seen, kafka)
+                self.row(work, "a second", seen, kafka)
             else:
-                self.tell(work, "a second", seen, kafka, f">= {rate:,}", at_least(rate))
+                self.row(work, "a second", seen, kafka, f">= {rate:,}", at_least(rate))
 
     def _requests(self, how: Sequence[object], server: Server) -> dict[str, Any]:
         return self.load("requests", "-addr", server.address, *how, "-pid", server.pid)
@@ -133,11 +133,11 @@ class Bench:
             ours, kafkas = self.both(partial(self._group, how))
             work = f"{size:,} raw members, heartbeats every {heartbeat}"
             seen = least(ours, "form_ms")
-            self.tell(work, "form, ms", seen, least(kafkas, "form_ms"), f"<= {goal}", at_most(goal))
+            self.row(work, "form, ms", seen, least(kafkas, "form_ms"), f"<= {goal}", at_most(goal))
             last, kafka = latest(ours, "form_generation"), latest(kafkas, "form_generation")
-            self.tell(work, "generation then", last, kafka, f"<= {GENERATIONS}", at_most(GENERATIONS))
+            self.row(work, "generation then", last, kafka, f"<= {GENERATIONS}", at_most(GENERATIONS))
             for phase in ("join", "leave"):
-                self.tell(work, f"one {phase}s, ms", least(ours, f"{phase}_ms"), least(kafkas, f"{phase}_ms"))
+                self.row(work, f"one {phase}s, ms", least(ours, f"{phase}_ms"), least(kafkas, f"{phase}_ms"))
 
     def _group(self, how: Sequence[object], server: Server) -> dict[str, Any]:
         return self.load("group", "-addr", server.address, *how)
@@ -151,14 +151,14 @@ class Bench:
         for phase, what in {"form": "form", "join": "one joins", "leave": "one leaves"}.items():
             seen, kafka = least(ours, f"{phase}_ms"), least(kafkas, f"{phase}_ms")
             goal = f"<= {AS_KAFKA} of Kafka's"
-            self.tell("50 librdkafka consumers", f"{what}, ms", seen, kafka, goal, at_most(AS_KAFKA * kafka.value))
+            self.row("50 librdkafka consumers", f"{what}, ms", seen, kafka, goal, at_most(AS_KAFKA * kafka.value))
 
     def sizes(self) -> None:
         costs = {size: heartbeat_cost(size) for size in (10, 100, 1_000)}
         ratio = max(costs.values()) / min(costs.values())
         text = f"{ratio:.2f} ({', '.join(f'{cost:.2f}' for cost in costs.values())} us)"
         work = "Heartbeat in a group of 10, 100, 1,000, without sockets"
-        self.tell(work, "largest by smallest", Figure(ratio, text), None, "<= 1.5", at_most(1.5))
+        self.row(work, "largest by smallest", Figure(ratio, text), None, "<= 1.5", at_most(1.5))
 
     def many(self) -> None:
         def ask(server: Server) -> dict[str, Any]:
@@ -167,15 +167,15 @@ class Bench:
         found = [ask(server) for server in self.servers]
         work = "1,000 groups x 10 members, heartbeats every 3 s"
         wrong = [sum(count for name, count in each["answers"].items() if name != "NONE") for each in found]
-        told = [
+        errors = [
             Figure(count, f"{count} of {sum(each['answers'].values()):,}")
             for count, each in zip(wrong, found, strict=True)
         ]
-        self.tell(work, "answers that are errors", *told, "0", at_most(0))
+        self.row(work, "responses with an error", errors[0], errors[1], "0", at_most(0))
         slowest = [Figure(each["slowest_ms"], f"{each['slowest_ms']:.0f}") for each in found]
-        self.tell(work, "slowest answer, ms", *slowest)
+        self.row(work, "slowest response, ms", slowest[0], slowest[1])
         cores = [Figure(each["server_cores"], f"{each['server_cores']:.2f}") for each in found]
-        self.tell(work, "cores", *cores, "<= 1", at_most(1))
+        self.row(work, "cores", cores[0], cores[1], "<= 1", at_most(1))
 
     def records(self) -> None:
         def ask(server: Server) -> dict[str, Any]:
@@ -186,22 +186,22 @@ class Bench:
         ours, kafkas = self.both(ask)
         for way in ("produce", "consume"):
             seen, kafka = most(ours, f"{way}_msgs_s"), most(kafkas, f"{way}_msgs_s")
-            self.tell(work, f"{way}d a second", seen, kafka, ">= 800,000", at_least(800_000))
+            self.row(work, f"{way}d a second", seen, kafka, ">= 800,000", at_least(800_000))
         seen = usual(ours, "cpu_s", "{:.2f}")
-        self.tell(work, "CPU s", seen, usual(kafkas, "cpu_s", "{:.2f}"), "<= 0.2", at_most(0.2))
+        self.row(work, "CPU s", seen, usual(kafkas, "cpu_s", "{:.2f}"), "<= 0.2", at_most(0.2))
         got = [min(each["got"] for each in found) for found in (ours, kafkas)]
         seen, kafka = (Figure(each, f"{each:,}") for each in got)
-        self.tell(work, "read back", seen, kafka, "200,000", at_least(200_000))
+        self.row(work, "read back", seen, kafka, "200,000", at_least(200_000))
 
     def startup(self) -> None:
         serve = (ROOT / ".venv" / "bin" / "mockbroker", "serve", "--port", STARTUP_PORT)
         found = self.load("startup", "-addr", f"127.0.0.1:{STARTUP_PORT}", "-rounds", 15, "--", *serve)
         seen = least([{"ms": each} for each in found["rounds_ms"]], "ms")
-        self.tell("exec to the first Metadata answer", "ms", seen, self.kafka_start, "<= 250", at_most(250))
+        self.row("exec to the first Metadata answer", "ms", seen, self.kafka_start, "<= 250", at_most(250))
         inside = [run(sys.executable, "-c", IN_PROCESS) for _ in range(self.rounds)]
         for which in ("first", "next"):
             seen = least(inside, which, "{:.1f}")
-            self.tell(f"in process, the {which} open_cluster", "ms", seen, None, "<= 10", at_most(10))
+            self.row(f"in process, the {which} open_cluster", "ms", seen, None, "<= 10", at_most(10))
 
 
 # --- figures ---------------------------------------------------------------------------------------------------------
@@ -228,27 +228,27 @@ def at_least(limit: float) -> Holds:
     return lambda value: value >= limit
 
 
-def usual(found: Found, key: str, form: str) -> Figure:
+def usual(rounds: Rounds, key: str, form: str) -> Figure:
     """The median."""
-    value = statistics.median(each[key] for each in found)
+    value = statistics.median(each[key] for each in rounds)
     return Figure(value, form.format(value))
 
 
-def least(found: Found, key: str, form: str = "{:.0f}") -> Figure:
+def least(rounds: Rounds, key: str, form: str = "{:.0f}") -> Figure:
     """The shortest time, the median in brackets; what never came counts as endless."""
-    times = [float("inf") if each[key] is None else each[key] for each in found]
+    times = [float("inf") if each[key] is None else each[key] for each in rounds]
     return _with_median(min(times), times, form)
 
 
-def most(found: Found, key: str) -> Figure:
+def most(rounds: Rounds, key: str) -> Figure:
     """The highest rate, the median in brackets."""
-    rates = [each[key] for each in found]
+    rates = [each[key] for each in rounds]
     return _with_median(max(rates), rates, "{:,.0f}")
 
 
-def latest(found: Found, key: str) -> Figure:
+def latest(rounds: Rounds, key: str) -> Figure:
     """The highest of all, which none may be above."""
-    value = max(each[key] for each in found)
+    value = max(each[key] for each in rounds)
     return Figure(value, str(value))
 
 
@@ -264,11 +264,13 @@ def heartbeat_cost(size: int) -> float:
     from kwire import ClientSide
     from kwire.messages.heartbeat import HeartbeatRequest
     from mockbroker.groups.classic import membership
+    from mockbroker.groups.classic.state import ClassicGroup
     from mockbroker.net.connection import ClientRequests
 
     harness = BrokerHarness()
     ids = [stable_member(harness, "g", instance_id="0")]
     group = harness.broker.groups["g"]
+    assert isinstance(group, ClassicGroup)
     for number in range(1, size):
         ids.append(f"member-{number}")
         group.add(type(group.members[ids[0]])(**_like(group.members[ids[0]], ids[-1])))
@@ -365,7 +367,8 @@ def real_kafka(release: str, load: Path) -> Iterator[tuple[Server, Figure]]:
 
 
 def create_topics(address: str, topics: Mapping[str, int]) -> None:
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic
 
     admin = AdminClient({"bootstrap.servers": address})
     for done in admin.create_topics([NewTopic(name, count, 1) for name, count in topics.items()]).values():

@@ -104,7 +104,7 @@ def control(client: Client, turn: int) -> list[Segment]:
         parts = [ConsumerProtocolAssignment.TopicPartition(topic="orders", partitions=list(range(6)))]
         assigned = blobs.encode_stored(ConsumerProtocolAssignment(assigned_partitions=parts), 3)
         wish = [SyncGroupRequest.Assignment(member_id=member, assignment=assigned)]
-        ask = SyncGroupRequest(
+        sync = SyncGroupRequest(
             group_id="orders",
             generation_id=turn,
             member_id=member,
@@ -113,21 +113,21 @@ def control(client: Client, turn: int) -> list[Segment]:
             assignments=wish,
         )
         return made + client.ask(
-            5, ask, SyncGroupResponse(protocol_type="consumer", protocol_name="range", assignment=assigned)
+            5, sync, SyncGroupResponse(protocol_type="consumer", protocol_name="range", assignment=assigned)
         )
     if turn % 3 == 0:
         done = [
             OffsetCommitRequest.Topic.Partition(partition_index=n, committed_offset=turn * 10 + n) for n in range(3)
         ]
-        ask = OffsetCommitRequest(
+        commit = OffsetCommitRequest(
             group_id="orders",
             generation_id_or_member_epoch=5,
             member_id=member,
             topics=[OffsetCommitRequest.Topic(name="orders", partitions=done)],
         )
-        told = [OffsetCommitResponse.Topic.Partition(partition_index=n) for n in range(3)]
+        stored = [OffsetCommitResponse.Topic.Partition(partition_index=n) for n in range(3)]
         return client.ask(
-            8, ask, OffsetCommitResponse(topics=[OffsetCommitResponse.Topic(name="orders", partitions=told)])
+            8, commit, OffsetCommitResponse(topics=[OffsetCommitResponse.Topic(name="orders", partitions=stored)])
         )
     return client.ask(4, HeartbeatRequest(group_id="orders", generation_id=5, member_id=member), HeartbeatResponse())
 

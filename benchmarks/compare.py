@@ -40,7 +40,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]  # not what is installed
 
 import codec  # noqa: E402
 
-from kwire import decode_response, encode_request  # noqa: E402
+from kwire import decode_response, encode, encode_request  # noqa: E402
 from kwire.frames import pack  # noqa: E402
 from kwire.messages.fetch import FetchRequest  # noqa: E402
 from kwire.messages.heartbeat import HeartbeatRequest  # noqa: E402
@@ -327,7 +327,12 @@ def works(port: int, pause: float) -> Iterator[tuple[str, int, Ask]]:
     assert not client.ask(group.commit(1), 8).topics[0].partitions[0].error_code
     yield "OffsetCommit of one partition", 200, one_by_one(client, pause, [framed(group.commit(n), 8) for n in (1, 2)])
     many = Members(port, "many", MEMBERS)
-    yield f"rebalance of {MEMBERS} members", 2, lambda count: [many.rebalance() for _ in range(count)]
+
+    def rebalances(count: int) -> None:
+        for _ in range(count):
+            many.rebalance()
+
+    yield f"rebalance of {MEMBERS} members", 2, rebalances
 
 
 @contextmanager
@@ -399,7 +404,7 @@ def codec_works(process: subprocess.Popen[str]) -> Iterator[tuple[str, int, Ask]
         return ask
 
     for number, case in enumerate(codec.cases()):
-        count = max(CODEC_BYTES // len(codec.codec.encode(case.value, case.version)), 10)
+        count = max(CODEC_BYTES // len(encode(case.value, case.version)), 10)
         yield f"decode {case.name}", min(count, 300), asking(2 * number)
         yield f"encode {case.name}", min(count, 300), asking(2 * number + 1)
 

@@ -204,7 +204,8 @@ def compiled() -> Iterator[list[str]]:
 
 def fill(address: str) -> None:
     from confluent_kafka import Producer
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic
 
     admin = AdminClient({"bootstrap.servers": address})
     for done in admin.create_topics([NewTopic(TOPIC, 6, 1), NewTopic(CROWDED, CROWD_PARTITIONS, 1)]).values():

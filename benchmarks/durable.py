@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from time import perf_counter, process_time, time
+from typing import Any
 from uuid import UUID
 
 from kwire import ClientSide
@@ -34,6 +35,7 @@ from mockbroker.base.settings import Settings
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Journal
 from mockbroker.broker.router import Router
+from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.real_disk import RealDisk
 from mockbroker.topics.model import Cluster, Node
@@ -66,6 +68,7 @@ class Clients:
         for _ in range(members):
             self.join(group, "")
         made = self.broker.groups[group]
+        assert isinstance(made, ClassicGroup)
         for member_id in list(made.members):
             if made.state_name == "PreparingRebalance":
                 self.join(group, member_id)
@@ -129,7 +132,7 @@ def kept(folder: Path) -> tuple[tuple[str, int], int]:
 
 @contextmanager
 def serving(*arguments: object) -> Iterator[subprocess.Popen[bytes]]:
-    command = [Path(sys.executable).parent / "mockbroker", "serve", "--port", str(PORT), *map(str, arguments)]
+    command = [str(Path(sys.executable).parent / "mockbroker"), "serve", "--port", str(PORT), *map(str, arguments)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     try:
         yield process
@@ -145,7 +148,7 @@ class Connection:
         self.side = ClientSide("client")
         self.sock = socket.create_connection(("127.0.0.1", PORT))
 
-    def ask(self, request: object, version: int) -> object:
+    def ask(self, request: object, version: int) -> Any:
         self.sock.sendall(self.side.send(request, version))
         while (answer := self.side.next_response()) is None:
             received = self.sock.recv(65_536)
@@ -165,9 +168,9 @@ def restarted(folder: Path, member_id: str, generation: int) -> float:
         connection = Connection()
         beat = HeartbeatRequest(group_id=group, generation_id=generation, member_id=member_id)
         answer = connection.ask(beat, 3)
-        assert answer.error_code == 0, answer  # type: ignore[attr-defined]
+        assert answer.error_code == 0, answer
         offsets = connection.ask(OffsetFetchRequest(group_id=group, topics=None), 5)
-        assert sum(len(topic.partitions) for topic in offsets.topics) == MEMBERS * OFFSETS  # type: ignore[attr-defined]
+        assert sum(len(topic.partitions) for topic in offsets.topics) == MEMBERS * OFFSETS
         return perf_counter() - began
 
 

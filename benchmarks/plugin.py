@@ -94,7 +94,7 @@ def used(cluster: ThreadCluster) -> list[socket.socket]:
 def kept() -> float:
     """Seconds for one request in the log."""
     log = RequestLog(0.0)
-    call = Call(Ticket(1, 1, 12, 4), Client(0, "c", "/127.0.0.1"), HeartbeatRequest(), 60)
+    call = Call(Ticket(1, 1, 12, 4), Client(0, "c", "/127.0.0.1"), HeartbeatRequest(), bytes(60))
     count = 200_000
     began = perf_counter()
     for _ in range(count):

@@ -11,7 +11,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 PARTITIONS = range(6)
@@ -21,40 +21,40 @@ class Count:
     """``wanted`` records; remembers when the first and the last came."""
 
     def __init__(self, wanted: int) -> None:
-        self.wanted, self.found, self.size = wanted, 0, 0
+        self.wanted, self.received, self.size = wanted, 0, 0
         self.cpu_begun, self.begun = time.process_time(), time.perf_counter()
         self.first = self.last = 0.0
 
-    def take(self, values: list[bytes]) -> bool:
+    def take(self, values: list[Any]) -> bool:
         """True once all are there."""
         if not values:
             return False
-        if not self.found:
+        if not self.received:
             self.first = time.perf_counter() - self.begun
-        self.found += len(values)
+        self.received += len(values)
         self.size += sum(map(len, values))
-        if self.found < self.wanted:
+        if self.received < self.wanted:
             return False
         self.last = time.perf_counter() - self.begun
         return True
 
-    def one(self, value: bytes) -> bool:
+    def one(self, value: Any) -> bool:
         """The same, for one at a time."""
-        if not self.found:
+        if not self.received:
             self.first = time.perf_counter() - self.begun
-        self.found += 1
+        self.received += 1
         self.size += len(value)
-        if self.found < self.wanted:
+        if self.received < self.wanted:
             return False
         self.last = time.perf_counter() - self.begun
         return True
 
-    def told(self) -> str:
+    def to_json(self) -> str:
         cpu = time.process_time() - self.cpu_begun
         return json.dumps({"first": self.first, "last": self.last, "cpu": cpu, "size": self.size})
 
 
-Reader = Callable[[str, str | None, str, int], "Count | Awaitable[Count]"]
+Reader = Callable[[str, str | None, str, int], "Count"]
 
 
 def ours(one_by_one: bool) -> Reader:
@@ -98,10 +98,10 @@ def aiokafka(one_by_one: bool) -> Reader:
                     if count.one(record.value):
                         break
             else:
-                found: list[bytes] = []
-                while not count.take(found):
+                values: list[Any] = []
+                while not count.take(values):
                     batches = await consumer.getmany(timeout_ms=60_000)
-                    found = [record.value for records in batches.values() for record in records]
+                    values = [record.value for records in batches.values() for record in records]
         return count
 
     return lambda *how: asyncio.run(read(*how))
@@ -124,10 +124,10 @@ def kafka_python(one_by_one: bool) -> Reader:
                 if count.one(record.value):
                     break
         else:
-            found: list[bytes] = []
-            while not count.take(found):
+            values: list[Any] = []
+            while not count.take(values):
                 batches = consumer.poll(timeout_ms=60_000)
-                found = [record.value for records in batches.values() for record in records]
+                values = [record.value for records in batches.values() for record in records]
         consumer.close()
         return count
 
@@ -140,7 +140,7 @@ def confluent_kafka(one_by_one: bool) -> Reader:
     def read(address: str, group: str | None, topic: str, wanted: int) -> Count:
         count = Count(wanted)
         settings = {"auto.offset.reset": "earliest", "enable.auto.commit": False}
-        consumer = Consumer({"bootstrap.servers": address, "group.id": group or "nobody", **settings})
+        consumer = Consumer({"bootstrap.servers": address, "group.id": group or "no-group", **settings})
         if group:
             consumer.subscribe([topic])
         else:
@@ -164,7 +164,7 @@ def main() -> None:
     client, how, address, topic, wanted = sys.argv[1:]
     name, _, form = client.partition(", ")
     group = f"reader-{time.time_ns()}" if how == "group" else None
-    print(CLIENTS[name](form == "one by one")(address, group, topic, int(wanted)).told())
+    print(CLIENTS[name](form == "one by one")(address, group, topic, int(wanted)).to_json())
 
 
 if __name__ == "__main__":

@@ -15,7 +15,9 @@ import statistics
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from time import thread_time
+from typing import Any
 
 import kafka.record.default_records as kafka_python
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
@@ -48,26 +50,26 @@ def cases() -> Iterator[Case]:
         data = build_batch(records)
         repeats = 3 if len(rows) > 1 else 100
         for reader in (with_kwire, with_kafka_python, with_aiokafka):
-            found = [(r.timestamp, r.key, r.value, list(r.headers)) for r in reader(data)]
-            assert found == rows, (reader, name)
+            fields = [(r.timestamp, r.key, r.value, list(r.headers)) for r in reader(data)]
+            assert fields == rows, (reader, name)
         yield Case(
             f"read {name}",
             {
-                "kwire": lambda data=data: with_kwire(data),
-                "kafka-python": lambda data=data: with_kafka_python(data),
-                "kafka-python, own CRC": lambda data=data: with_own_crc(with_kafka_python, data),
-                "aiokafka": lambda data=data: with_aiokafka(data),
+                "kwire": partial(with_kwire, data),
+                "kafka-python": partial(with_kafka_python, data),
+                "kafka-python, own CRC": partial(with_own_crc, with_kafka_python, data),
+                "aiokafka": partial(with_aiokafka, data),
             },
             repeats,
         )
         yield Case(
             f"write {name}",
             {
-                "kwire": lambda records=records: build_batch(records),
-                "kwire, records made too": lambda rows=rows: build_batch(made(rows)),
-                "kafka-python": lambda rows=rows: written_by_kafka_python(rows),
-                "kafka-python, own CRC": lambda rows=rows: with_own_crc(written_by_kafka_python, rows),
-                "aiokafka": lambda rows=rows: written_by_aiokafka(rows),
+                "kwire": partial(build_batch, records),
+                "kwire, records made too": partial(build_from_rows, rows),
+                "kafka-python": partial(written_by_kafka_python, rows),
+                "kafka-python, own CRC": partial(with_own_crc, written_by_kafka_python, rows),
+                "aiokafka": partial(written_by_aiokafka, rows),
             },
             repeats,
         )
@@ -96,26 +98,26 @@ def with_kwire(data: bytes) -> list[Record]:
     return [record for batch in read(data) for record in batch.records()]
 
 
-def with_kafka_python(data: bytes) -> list[object]:
-    found: list[object] = []
+def with_kafka_python(data: bytes) -> list[Any]:
+    parsed: list[Any] = []
     records = MemoryRecords(data)
     while batch := records.next_batch():
         assert batch.validate_crc()
-        found += batch
-    return found
+        parsed += batch
+    return parsed
 
 
-def with_aiokafka(data: bytes) -> list[object]:
-    found: list[object] = []
+def with_aiokafka(data: bytes) -> list[Any]:
+    parsed: list[Any] = []
     records = AiokafkaRecords(data)
     while batch := records.next_batch():
         assert batch.validate_crc()
-        found += batch
-    return found
+        parsed += batch
+    return parsed
 
 
-def made(rows: list[Fields]) -> list[Record]:
-    return [Record(timestamp=t, key=key, value=value, headers=headers) for t, key, value, headers in rows]
+def build_from_rows(rows: list[Fields]) -> bytes:
+    return build_batch([Record(timestamp=t, key=key, value=value, headers=headers) for t, key, value, headers in rows])
 
 
 def written_by_kafka_python(rows: list[Fields]) -> object:

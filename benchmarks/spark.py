@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parent.parent
 SMALL = ROOT / "fixtures" / "captures"
@@ -54,7 +55,7 @@ def compare(folder: Path) -> None:
             print(f"| {first} | {found['cpu']:.1f} | {of} | {found['wall']:.1f} | {more} |", flush=True)
 
 
-def child(*arguments: str) -> dict | list:
+def child(*arguments: str) -> Any:
     done = subprocess.run(
         [sys.executable, __file__, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True
     )

@@ -15,6 +15,9 @@ from typing import Any
 
 import targets
 
+from kwire.layout import versions_of
+from kwire.messages import APIS
+
 ROOT = Path(__file__).parent.parent
 FRAMES, BLOBS, FOUND = (ROOT / "fixtures" / name for name in ("frames", "blobs", "corpus"))
 MOST = 2_048  # bytes of a seed
@@ -39,7 +42,7 @@ def seeds(target: str) -> Iterator[bytes]:
             yield from (frame for _, frame in _frames("request"))
         case "response":
             for line, frame in _frames("response"):
-                versions = targets.versions_of(targets.APIS[line["api_key"]].versions)
+                versions = versions_of(APIS[line["api_key"]].versions)
                 yield bytes([targets.KEYS.index(line["api_key"]), versions.index(line["api_version"])]) + frame
         case "record_batch":
             for line in _lines(FRAMES / "produce.jsonl.gz", FRAMES / "fetch.jsonl.gz"):

@@ -21,6 +21,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import Any
 from uuid import UUID
@@ -225,12 +226,12 @@ class Maker:
         named = (f"{self.api.name}.{slot.name}", f"{parent}.{slot.name}", slot.name)
         return next((NAMES[name] for name in named if name in NAMES), slot.field.entity or of_element)
 
-    def text(self, at: tuple[str, ...], index: int | None, kind: str) -> str:
+    def text(self, at: tuple[str, ...], index: int | None, kind: str) -> str | None:
         name = at[-1]
         if name in VALUES and isinstance(VALUES[name], str):
             return str(VALUES[name])
         if name in ("group_instance_id", "instance_id", "subscribed_topic_regex", "server_assignor") and index is None:
-            return None  # type: ignore[return-value] - nullable wherever they are
+            return None
         if self.cell.shape == "unknown":
             return f"unknown-{self.first + (index or 0):05d}"
         if self.cell.shape == "known" and index is not None:
@@ -315,7 +316,7 @@ class Place:
     def _groups(self, size: int) -> None:
         from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
         from kwire.messages.offset_commit import OffsetCommitRequest
-        from mockbroker.groups.classic.state import Member, State
+        from mockbroker.groups.classic.state import ClassicGroup, Member, State
         from mockbroker.groups.coordinated import session_of
 
         for name, offsets in [
@@ -329,6 +330,7 @@ class Place:
             )
             self.ask(OffsetCommitRequest(group_id=name, generation_id_or_member_epoch=-1, topics=[topic]), 7)
         group = self.broker.groups["big"]
+        assert isinstance(group, ClassicGroup)
         for member_id in (f"member-{number:05d}" for number in range(POOL + size)):
             member = Member(
                 member_id=member_id,
@@ -490,8 +492,11 @@ class Oracle:
                 request, version = Maker(cell, 1, 0, self.places[0].ids).make(), cell.version
                 decode(type(request), encode(request, version), version)
                 encode(APIS[cell.api_key].response(), version)
-            found += _apart(lambda cell=cell: [str(finding) for finding in judge(cell, measure(cell, self.places))])
+            found += _apart(partial(self._findings, cell))
         return found, len(chosen)
+
+    def _findings(self, cell: Cell) -> list[str]:
+        return [str(finding) for finding in judge(cell, measure(cell, self.places))]
 
     def misses(self, planted: Planted) -> list[str]:
         """Plant slow code in a copy of this process; what came instead of findings, nothing if all is well."""

@@ -20,8 +20,9 @@ from typing import Any
 
 TEXT_SHIFT = 4  # 2**4 characters or bytes are one unit
 TEXTS = (str, bytes, bytearray)
-SIZED = (list, tuple, dict, set, frozenset, deque, type({}.keys()), type({}.values()), type({}.items()))
-HASHED = (dict, set, frozenset, type({}.keys()), type({}.items()))
+_EMPTY: dict[Any, Any] = {}
+SIZED = (list, tuple, dict, set, frozenset, deque, type(_EMPTY.keys()), type(_EMPTY.values()), type(_EMPTY.items()))
+HASHED = (dict, set, frozenset, type(_EMPTY.keys()), type(_EMPTY.items()))
 ITERATORS = (map, filter, zip, enumerate, reversed)
 # Methods that cost the same whatever the size of what they belong to; `pop` of a list is one if it takes the last.
 CONSTANT = frozenset(
