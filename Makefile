@@ -118,7 +118,7 @@ MINUTES ?= 1
 
 fuzz: .venv/.fuzz-coverage  ## coverage-guided fuzzing of the decoders, then the cost of requests: make fuzz MINUTES=10 TARGETS='request blob'
 	@$(BIN)/python fuzzing/run.py --minutes $(MINUTES) $(TARGETS)
-	$(if $(TARGETS),,@$(BIN)/python fuzzing/cost.py --all --planted)
+	$(if $(TARGETS),,@$(BIN)/python fuzzing/cost.py --all --planted 10)
 
 clean:  ## remove everything that make created
 	rm -rf .fuzzing .venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist

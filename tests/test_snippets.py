@@ -16,19 +16,21 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from importlib.metadata import metadata
 from itertools import takewhile
 from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 from golden import ROOT
 from interop.stage import MARKS, need_client
 from need import need
 
 import kwire.cli
 import mockbroker.cli
+from mockbroker import run_cluster
 
 pytestmark = MARKS
 
@@ -51,6 +53,7 @@ FRAMES = [
     {"direction": "request", "hex": "0012000000000001ffff"},
     {"direction": "response", "api_key": 12, "api_version": 0, "hex": "00000001001b"},
 ]
+MAIN = {"kwire": kwire.cli.main, "mockbroker": mockbroker.cli.main}
 ELSEWHERE = {  # commands that take long or need a server or files of their own
     ("kwire", "fuzz"): "tests/kwire/fuzz/test_live.py",
     ("kwire", "pipeline"): "tests/spark/test_job.py",
@@ -90,14 +93,8 @@ def commands(document: str) -> list[str]:
 @contextmanager
 def served() -> Iterator[str]:
     """Run a broker with topic orders; yield its address."""
-    options = ["--topic", "orders:6", "--set", "group.initial.rebalance.delay.ms=0", "--port", "0"]
-    words = [sys.executable, "-m", "mockbroker", "serve", *options]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            yield process.stdout.readline().strip().removeprefix("ready bootstrap.servers=")
-        finally:
-            process.kill()
+    with run_cluster(topics={"orders": 6}, config={"group.initial.rebalance.delay.ms": 0}) as cluster:
+        yield cluster.bootstrap_servers
 
 
 PYTHON = [document for document in DOCUMENTS if blocks(document, "python")]
@@ -127,7 +124,7 @@ COMMANDS = {command: document for document in DOCUMENTS for command in commands(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_command_of_a_document_runs(command: str, tmp_path: Path) -> None:
+def test_command_of_a_document_runs(command: str, tmp_path: Path, sample_files: Path) -> None:
     document = COMMANDS[command]
     name, *words = words_of(command)
     match name:
@@ -136,7 +133,7 @@ def test_command_of_a_document_runs(command: str, tmp_path: Path) -> None:
         case "pip":
             check_extras(words)
         case "kwire" | "mockbroker":
-            check_command(name, words, tmp_path)
+            check_command(name, words, tmp_path, sample_files)
         case "kcat" | "echo":
             check_kcat(command)
         case "python":
@@ -167,16 +164,14 @@ def check_extras(words: list[str]) -> None:
     }
 
 
-def check_command(name: str, words: list[str], folder: Path) -> None:
+def check_command(name: str, words: list[str], folder: Path, sample_files: Path) -> None:
     """Run it in a folder with sample input. ``serve`` is stopped when it is ready."""
     parse(name, words)
     if (name, words[0]) in ELSEWHERE:
         assert (ROOT / ELSEWHERE[name, words[0]]).exists()
         return
-    lay_out(folder)
-    command = [sys.executable, "-m", name, *words]
     if words[0] == "serve":
-        command += ["--port", "0"]  # the last one counts
+        command = [sys.executable, "-m", name, *words, "--port", "0"]  # the last port counts
         with subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             try:
                 assert process.stdout is not None
@@ -184,13 +179,21 @@ def check_command(name: str, words: list[str], folder: Path) -> None:
             finally:
                 process.kill()
         return
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=LIMIT, check=False)
-    assert done.returncode == 0, done.stderr
+    shutil.copytree(sample_files, folder, symlinks=True, dirs_exist_ok=True)
+    with chdir(folder):
+        invoke(name, words)
+
+
+def invoke(name: str, words: list[str], given: str = "") -> str:
+    """Run a command in this process; return its output."""
+    result = CliRunner().invoke(MAIN[name], words, input=given)
+    assert result.exit_code == 0, result.output
+    return result.stdout
 
 
 def parse(name: str, words: list[str]) -> None:
     """Raise where a verb, an option or a value is unknown; files that are named need not exist."""
-    group = {"kwire": kwire.cli.main, "mockbroker": mockbroker.cli.main}[name]
+    group = MAIN[name]
     context = click.Context(group, info_name=name, **group.context_settings)
     verb = group.get_command(context, words[0]) if not words[0].startswith("-") else group
     assert verb is not None, f"{name} has no command {words[0]}"
@@ -200,20 +203,19 @@ def parse(name: str, words: list[str]) -> None:
             verb.make_context(words[0], words[1:], parent=context)
 
 
-def lay_out(folder: Path) -> None:
-    """Put the files that commands of the documents name into a folder."""
+@pytest.fixture(scope="module")
+def sample_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the files that commands of the documents name."""
+    folder = tmp_path_factory.mktemp("samples")
     frames = "".join(json.dumps(frame) + "\n" for frame in FRAMES)
     (folder / "frames.jsonl").write_text(frames, "utf-8")
-    decoded = subprocess.run(
-        [sys.executable, "-m", "kwire", "decode"], input=frames, capture_output=True, text=True, check=True
-    )
-    (folder / "decoded.jsonl").write_text(decoded.stdout, "utf-8")
+    (folder / "decoded.jsonl").write_text(invoke("kwire", ["decode"], frames), "utf-8")
     for name in ("trace.pcap", "trace.pcapng.gz", "capture.pcap", "captures/one.pcap"):
         (folder / name).parent.mkdir(exist_ok=True)
         shutil.copyfile(CAPTURE, folder / name)
     (folder / "fixtures").symlink_to(ROOT / "fixtures")
-    tables = [sys.executable, "-m", "kwire", "groups", str(CAPTURE), "--tables", str(folder / "tables")]
-    subprocess.run(tables, capture_output=True, check=True)
+    invoke("kwire", ["groups", str(CAPTURE), "--tables", str(folder / "tables")])
+    return folder
 
 
 SCRIPTS = [(document, text) for document in DOCUMENTS for _, text in blocks(document, "bash")]

@@ -38,10 +38,10 @@ CONSUMER_PAIRS = [  # the same in groups of the consumer protocol
 ]
 
 MIGRATIONS = [  # who speaks the classic protocol, and who the consumer protocol
-    ("confluent-kafka", "confluent-kafka"),
-    ("java", "java"),
     ("confluent-kafka", "java"),
     ("java", "confluent-kafka"),
+    ("confluent-kafka", "confluent-kafka"),
+    ("java", "java"),
 ]
 
 KIP_848 = " (KIP-848)"  # ends the names of scenarios that are there for both protocols

@@ -16,7 +16,7 @@ from kwire.assignors import CLIENT, DEFAULT, assignor
 pytestmark = MARKS
 
 NAMES = [name for name in CLIENT if name != "sticky-0.11"]
-USUAL = amount(150, 300)  # groups, of all assignors together
+USUAL = amount(100, 300)  # groups, of all assignors together
 MOST_BROKEN = 5  # per cent of groups on which Java throws: a former owner takes no part any more; about 0.3 are seen
 
 

@@ -89,6 +89,7 @@ def joined(consumer: Consumer) -> None:
         consumer.poll(0.1)
 
 
+@pytest.mark.long
 def test_a_broker_that_is_stopped(broker: RealBroker) -> None:
     consumer = broker.consumer("billing", **{"group.instance.id": "shelf", "client.id": "teller"})
     joined(consumer)

@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 from interop.missing import named_by, refuse_late_skip
 from interop.stage import Stage
-from interop.test_failover import usual
+from interop.test_failover import Play
+from scenarios import SCENARIOS
 
-PLAY = next(play for play in usual() if play.actor == "franz-go" and play.protocol == "classic")
+PLAY = Play(SCENARIOS[0], "JoinGroup", "franz-go")
 
 
 @pytest.mark.parametrize(

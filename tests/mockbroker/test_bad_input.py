@@ -292,7 +292,7 @@ ELSEWHERE = {  # name in the table -> its test, "end of the path::test"
     "unknown assignor, invalid regular expression": "test_regex.py::test_complaints",
     "regular expression with nested repeats": "test_regex.py::test_no_expression_takes_for_ever",
     "classic join to a group of the consumer protocol": "test_mixed.py::test_it_is_answered_at_once_and_never_leads",
-    "ten thousand members, ten thousand groups": "test_load.py::test_ten_thousand_groups",
+    "ten thousand members, ten thousand groups": "test_load.py::test_thousands_of_groups",
     "Metadata asked again and again": "test_load.py::test_repeated_metadata_costs_the_same_in_any_cluster",
 }
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from captures import all_of, generations, greeting, heartbeats, tls_hello
+from effort import amount
 from tools.pcap import (
     ETHERNET,
     LOOP,
@@ -414,14 +415,16 @@ def test_truncated_and_false_headers_are_reported(written: Callable[..., str]) -
     assert reading.damage == reading.skipped[1:]
 
 
+BOMB = amount(100_000_000, 300_000_000)  # bytes
+CONNECTIONS = amount(20_000, 100_000)
 BOUNDED: dict[str, Callable[[], bytes]] = {
     "100 MB between records": lambda: in_front_of_the_last(bytes(range(256)) * 400_000),
     "options that lie, unknown blocks": options_that_lie,
     "fragments without a first": fragments_without_a_first,
     "a hole that is never filled": holes,
-    "100,000 connections": lambda: many_connections(100_000),
+    "many connections": lambda: many_connections(CONNECTIONS),
     "frames of which little comes": promised_frames,
-    "a bomb": lambda: bomb(300_000_000),
+    "a bomb": lambda: bomb(BOMB),
 }
 
 

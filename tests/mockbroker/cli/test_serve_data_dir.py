@@ -156,7 +156,7 @@ def committed(client: PlainClient, group: str) -> int:
     return int(answer.topics[0].partitions[0].committed_offset)
 
 
-KILLS = int(os.environ.get("MOCKBROKER_KILLS", amount(12, 50)))
+KILLS = int(os.environ.get("MOCKBROKER_KILLS", amount(6, 50)))
 GROUPS = 4
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from effort import amount
 from hypothesis import settings
 from hypothesis.stateful import rule
 from tools.broker_harness import BrokerHarness, commit_without_member, committed, stable_member
@@ -105,7 +106,7 @@ class Restarting(Transactions):
 
 
 TestRestarting = Restarting.TestCase
-TestRestarting.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestRestarting.settings = settings(max_examples=amount(30, 60), stateful_step_count=40, deadline=None)
 
 
 # --- compaction --------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
-from effort import amount
+from effort import amount, usual_and_long
 from golden import ROOT
 
 from mockbroker.cli.history_lines import ALL
@@ -97,13 +97,12 @@ def test_every_scheme_reads_everything_in_the_end(told):
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-def test_the_same_story_runs_the_same_way(name, told):
-    assert measure(name, DEFAULT) == told[name]
+def test_the_same_story_runs_the_same_way(name):
     assert measure(name, drawn(4)) == measure(name, drawn(4))
     assert measure(name, drawn(4)) != measure(name, drawn(5))
 
 
-@pytest.mark.parametrize("hash_seed", ["0", "4711"])
+@pytest.mark.parametrize("hash_seed", usual_and_long(["4711"], ["0"]))
 def test_run_is_the_same_in_every_process(hash_seed, told):
     environment = os.environ | {"PYTHONHASHSEED": hash_seed}
     command = [sys.executable, "-m", "mockbroker", "simulate", "--scheme", ALL, "--json"]
