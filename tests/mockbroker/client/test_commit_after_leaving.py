@@ -1,4 +1,4 @@
-"""A member that left its group because nobody polled: what it still commits is not the group's any more."""
+"""Commits of a member that left its group because it did not poll within max_poll_interval."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CONFIG = {"group.initial.rebalance.delay.ms": 0}
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-async def test_it_commits_nothing_until_it_is_back(protocol: str) -> None:
+async def test_commit_fails_until_the_member_has_rejoined(protocol: str) -> None:
     heard: list[ConsumerError | None] = []
     settings = {"group_protocol": protocol, "auto_offset_reset": "earliest", "max_poll_interval": 0.2}
     async with open_cluster(topics={"orders": 1}, config=CONFIG) as cluster:
@@ -25,7 +25,7 @@ async def test_it_commits_nothing_until_it_is_back(protocol: str) -> None:
                 await consumer.commit()
             consumer.commit_nowait({("orders", 0): 1}, lambda _, error: heard.append(error))
             assert cluster.committed("billing") == {}
-            while len(await consumer.poll()) < 2:  # it joins again, and reads again what was not committed
+            while len(await consumer.poll()) < 2:  # it rejoins, and reads uncommitted records again
                 pass
             assert [type(error) for error in heard] == [CommitFailed]
             await consumer.commit()
@@ -33,7 +33,7 @@ async def test_it_commits_nothing_until_it_is_back(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-async def test_its_last_commit_by_itself_is_not_stored_either(protocol: str) -> None:
+async def test_auto_commit_on_close_fails_too(protocol: str) -> None:
     async with open_cluster(topics={"orders": 1}, config=CONFIG) as cluster:
         cluster.produce("orders", ["tea", "milk"])
         async with open_consumer(
@@ -49,7 +49,7 @@ async def test_its_last_commit_by_itself_is_not_stored_either(protocol: str) -> 
         assert cluster.committed("billing") == {}
 
 
-async def test_who_never_meant_to_be_a_member_commits_as_nobody() -> None:
+async def test_assigned_consumer_commits_without_a_membership() -> None:
     async with open_cluster(topics={"orders": 1}, config=CONFIG) as cluster:
         async with open_consumer(
             cluster.bootstrap_servers, group="billing", partitions=[("orders", 0)], enable_auto_commit=False

@@ -1,4 +1,4 @@
-"""Between the last commit of a partition and its going, nothing of it is handed out: it would be read twice."""
+"""After the last commit before a revocation no record of the partition is returned: it would be read twice."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ CONFIG = {
 }
 
 
-class Held(trio.abc.Stream):
-    """A connection on which nothing comes in any more once a commit has gone out, until it is released."""
+class HeldStream(trio.abc.Stream):
+    """A connection that holds back all responses from the first OffsetCommit on, until it is released."""
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
@@ -48,11 +48,11 @@ class Held(trio.abc.Stream):
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-async def test_nothing_is_handed_out_behind_the_last_commit(protocol: str) -> None:
-    links: list[Held] = []
+async def test_no_record_is_returned_after_the_last_commit(protocol: str) -> None:
+    links: list[HeldStream] = []
 
     async def connect(host: str, port: int) -> trio.abc.Stream:
-        links.append(Held(await trio.open_tcp_stream(host, port)))
+        links.append(HeldStream(await trio.open_tcp_stream(host, port)))
         return links[-1]
 
     settings = {
@@ -88,7 +88,7 @@ async def test_nothing_is_handed_out_behind_the_last_commit(protocol: str) -> No
             nursery.start_soon(others)
             while not any(link.committed.is_set() for link in links):
                 await take(first, 0.0)
-            first.resume(("orders", 1))  # which it gives up in both protocols
+            first.resume(("orders", 1))  # which both protocols revoke
             meanwhile = [place for _ in range(5) for place in await take(first, 0.05)]
             assert meanwhile == []
             first.resume(*first.paused)

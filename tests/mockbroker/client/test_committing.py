@@ -1,4 +1,4 @@
-"""Commits: what they say, who may, in which order, how long, and answers about something else."""
+"""Offset commits: request fields, order, timeouts, retries and invalid responses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def stable(**options: Any) -> FakeCluster:
 
 
 @pytest.mark.parametrize(("newest", "by_id"), [(9, False), (10, True)])
-def test_what_it_says(newest: int, by_id: bool) -> None:
+def test_offset_commit_request_fields(newest: int, by_id: bool) -> None:
     cluster = stable(served={"OffsetCommit": (0, newest)})
     commit = cluster.engine.committer.commit(
         {T0: OffsetAndMetadata(8, "mine", 3), T1: OffsetAndMetadata(9)}, 60.0, retried=True
@@ -45,19 +45,19 @@ def test_what_it_says(newest: int, by_id: bool) -> None:
     assert (commit.done, commit.error) == (True, None)
 
 
-def test_topics_without_ids_go_by_name() -> None:
+def test_topics_without_ids_are_committed_by_name() -> None:
     cluster = stable(served={"Metadata": (0, 9)})
     cluster.commit({T0: 8})
     assert (cluster.request("OffsetCommit").version, cluster.request("OffsetCommit").body.topics[0].name) == (9, "t")
 
 
-def test_nothing_to_commit_is_done_at_once() -> None:
+def test_empty_commit_succeeds_at_once() -> None:
     cluster = stable()
     commit = cluster.commit({})
     assert (commit.done, commit.error, cluster.count("OffsetCommit")) == (True, None, 0)
 
 
-def test_one_error_of_many_is_the_error() -> None:
+def test_error_of_one_partition_fails_the_commit() -> None:
     cluster = stable()
     commit = cluster.commit({T0: 8, T1: 9})
     topic = OffsetCommitResponse.Topic
@@ -69,7 +69,7 @@ def test_one_error_of_many_is_the_error() -> None:
 
 
 @pytest.mark.parametrize("partitions", [[], [0], [0, 7]])
-def test_an_answer_about_something_else_proves_nothing(partitions: list[int]) -> None:
+def test_response_without_a_partition_is_retried(partitions: list[int]) -> None:
     cluster = stable()
     commit = cluster.commit({T0: 8, T1: 9})
     topic = OffsetCommitResponse.Topic
@@ -81,7 +81,7 @@ def test_an_answer_about_something_else_proves_nothing(partitions: list[int]) ->
     assert commit.error is None
 
 
-def test_it_waits_for_the_coordinator_and_no_longer_than_it_may() -> None:
+def test_commit_waits_for_the_coordinator_until_its_timeout() -> None:
     cluster = stable()
     cluster.answers["FindCoordinator"] = lambda _: None
     cluster.engine.coordinator.mark_unknown()
@@ -92,7 +92,7 @@ def test_it_waits_for_the_coordinator_and_no_longer_than_it_may() -> None:
     assert isinstance(commit.error, TimedOut)
 
 
-def test_it_is_sent_when_the_coordinator_is_found() -> None:
+def test_commit_is_sent_when_the_coordinator_is_found() -> None:
     cluster = stable()
     cluster.engine.coordinator.mark_unknown()
     cluster.commit({T0: 8})
@@ -111,7 +111,7 @@ def test_commit_raises_the_authorization_error_of_the_lookup() -> None:
     assert isinstance(inquiry.error, AuthorizationFailed)
 
 
-def test_lookup_error_is_forgotten_once_the_coordinator_is_found() -> None:
+def test_lookup_error_is_cleared_by_a_successful_lookup() -> None:
     cluster = FakeCluster()
     del cluster.answers["FindCoordinator"]
     cluster.engine.assign([T0])
@@ -123,7 +123,7 @@ def test_lookup_error_is_forgotten_once_the_coordinator_is_found() -> None:
     cluster.poll()
 
 
-def test_a_late_answer_to_what_was_given_up_changes_nothing() -> None:
+def test_response_after_the_timeout_is_ignored() -> None:
     cluster = stable()
     commit = cluster.commit({T0: 8}, timeout=5.0)
     cluster.wait(5.1)
@@ -133,11 +133,11 @@ def test_a_late_answer_to_what_was_given_up_changes_nothing() -> None:
     assert cluster.count("JoinGroup") == 1
 
 
-def test_older_offsets_never_come_last() -> None:
+def test_commits_are_sent_in_order() -> None:
     cluster = stable()
     cluster.answers["FindCoordinator"] = lambda _: None
     cluster.engine.coordinator.mark_unknown()
-    chances = iter([1.0] * 5 + [0.0] * 200)  # the first waits longer than those behind it
+    chances = iter([1.0] * 5 + [0.0] * 200)  # the first backoff is longer than the later ones
     cluster.engine.committer._backoff._jitter = lambda: next(chances)
     for offset in (8, 9, 10):
         cluster.commit({T0: offset}, retried=False)
@@ -149,7 +149,7 @@ def test_older_offsets_never_come_last() -> None:
     assert sent == [8, 9, 10]
 
 
-def test_older_offsets_that_are_tried_again_never_come_last() -> None:
+def test_retried_commit_precedes_later_ones() -> None:
     cluster = stable()
     cluster.commit({T0: 8})
     cluster.commit({T0: 9}, retried=False)
@@ -162,16 +162,16 @@ def test_older_offsets_that_are_tried_again_never_come_last() -> None:
     assert sent[-1] == 9
 
 
-def test_those_that_nobody_waits_for_finish_in_their_order() -> None:
+def test_async_commits_finish_in_order() -> None:
     cluster = stable()
     commits = [cluster.commit({T0: offset}, retried=False) for offset in (8, 9, 10)]
     cluster.commit({T0: 11})
     for asked in list(cluster.pending("OffsetCommit")):
         cluster.answer_commit(request=asked)
-    assert list(cluster.engine.committer.finished) == commits, "and those that somebody waits for are not among them"
+    assert list(cluster.engine.committer.finished) == commits, "without those that the user waits for"
 
 
-def test_one_given_up_is_not_sent_again() -> None:
+def test_abandoned_commit_is_not_retried() -> None:
     cluster = stable()
     commit = cluster.commit({T0: 8})
     cluster.engine.committer.abandon(commit)
@@ -180,7 +180,7 @@ def test_one_given_up_is_not_sent_again() -> None:
     assert cluster.count("OffsetCommit") == 1
 
 
-def test_error_about_an_older_generation_keeps_the_new_one() -> None:
+def test_error_about_an_old_generation_keeps_the_new_one() -> None:
     cluster = stable()
     commit = cluster.commit({T0: 8})
     cluster.member.status.generation = 6  # as if it had joined over another connection
@@ -189,13 +189,13 @@ def test_error_about_an_older_generation_keeps_the_new_one() -> None:
     assert (cluster.member.generation, cluster.count("JoinGroup")) == (6, 1)
 
 
-def test_an_old_broker_and_a_static_member() -> None:
+def test_static_member_needs_offset_commit_v7() -> None:
     cluster = stable(group_instance_id="one", served={"OffsetCommit": (0, 6)})
     commit = cluster.commit({T0: 8})
     assert isinstance(commit.error, UnsupportedVersion)
 
 
-def test_auto_commit_every_5_seconds_and_soon_after_a_failure() -> None:
+def test_auto_commit_interval_and_retry_after_a_failure() -> None:
     cluster = stable(enable_auto_commit=True)
     asked = cluster.wait_for("OffsetCommit")
     assert asked.at == pytest.approx(5.0)

@@ -1,4 +1,4 @@
-"""Consumers on trio against a cluster of the same process, in virtual time: how they live, are woken, and end."""
+"""Consumers on trio against an in-process cluster in virtual time: groups, wakeup, cancellation and closing."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ def consumer_of(
     return open_consumer(cluster.bootstrap_servers, connect=network.connect, **options)
 
 
-def numbers(consumer: Consumer) -> list[int]:
+def assigned_numbers(consumer: Consumer) -> list[int]:
     return sorted(number for _, number in consumer.assignment)
 
 
-def happened(cluster: Cluster, *events: str) -> list[tuple[float, str]]:
+def journal(cluster: Cluster, *events: str) -> list[tuple[float, str]]:
     return [(event.time_ms / 1000, event.event) for event in cluster.events() if event.event in events]
 
 
-class Heard(RebalanceListener):
-    """Writes down what it hears, when."""
+class RecordingListener(RebalanceListener):
+    """A listener that records its calls with their times."""
 
     def __init__(self) -> None:
         self.said: list[tuple[str, list[int]]] = []
@@ -68,18 +68,18 @@ class Heard(RebalanceListener):
         self.said.append(("lost", [number for _, number in partitions]))
 
 
-# --- living ------------------------------------------------------------------------------------------------------
+# --- membership ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 async def test_a_consumer_reads_commits_and_leaves(autojump_clock, protocol: str) -> None:
     async with cluster_of() as cluster:
         cluster.produce("t", ["a", "b", "c"], partition=0)
-        heard = Heard()
+        heard = RecordingListener()
         async with consumer_of(cluster, listener=heard, group_protocol=protocol) as consumer:
             records = await consumer.poll(10)
             assert [record.value for record in records] == [b"a", b"b", b"c"]
-            assert numbers(consumer) == [0, 1, 2, 3]
+            assert assigned_numbers(consumer) == [0, 1, 2, 3]
             assert consumer.group_metadata.generation_id == 1
         assert heard.said == [("assigned", [0, 1, 2, 3]), ("revoked", [0, 1, 2, 3])]
         assert cluster.committed("g")["t", 0] == 3
@@ -92,7 +92,7 @@ async def test_a_consumer_reads_commits_and_leaves(autojump_clock, protocol: str
 @pytest.mark.parametrize(
     "options", [{"assignors": ["range"]}, {"assignors": ["cooperative-sticky"]}, {"group_protocol": "consumer"}]
 )
-async def test_two_share_and_one_takes_over(autojump_clock, options) -> None:
+async def test_second_member_takes_over_all_partitions(autojump_clock, options) -> None:
     async with cluster_of() as cluster:
         async with consumer_of(cluster, "one", **options) as one:
             await one.poll(1)
@@ -107,17 +107,17 @@ async def test_two_share_and_one_takes_over(autojump_clock, options) -> None:
             # "two" has left by now
             for _ in range(20):
                 await one.poll(1)
-            assert numbers(one) == [0, 1, 2, 3]
-        assert not happened(cluster, "expire")
+            assert assigned_numbers(one) == [0, 1, 2, 3]
+        assert not journal(cluster, "expire")
 
 
-async def test_each_of_two_has_half(autojump_clock) -> None:
+async def test_two_members_get_half_of_the_partitions_each(autojump_clock) -> None:
     async with cluster_of() as cluster, consumer_of(cluster, "one") as one, consumer_of(cluster, "two") as two:
         for _ in range(10):
             await one.poll(1)
             await two.poll(1)
-        assert sorted(numbers(one) + numbers(two)) == [0, 1, 2, 3]
-        assert len(numbers(one)) == 2
+        assert sorted(assigned_numbers(one) + assigned_numbers(two)) == [0, 1, 2, 3]
+        assert len(assigned_numbers(one)) == 2
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -125,15 +125,15 @@ async def test_a_poll_may_wait_longer_than_max_poll_interval(autojump_clock, pro
     async with cluster_of() as cluster:
         async with consumer_of(cluster, max_poll_interval=60.0, group_protocol=protocol) as consumer:
             assert await consumer.poll(200) == []
-            assert numbers(consumer) == [0, 1, 2, 3]
-        assert happened(cluster, "expire", "generation")[1:] == []
+            assert assigned_numbers(consumer) == [0, 1, 2, 3]
+        assert journal(cluster, "expire", "generation")[1:] == []
         assert trio.current_time() >= 200
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-async def test_a_user_who_works_for_too_long_is_out_and_comes_back(autojump_clock, protocol: str) -> None:
+async def test_member_that_exceeds_max_poll_interval_rejoins(autojump_clock, protocol: str) -> None:
     async with cluster_of() as cluster:
-        heard = Heard()
+        heard = RecordingListener()
         async with consumer_of(cluster, max_poll_interval=60.0, listener=heard, group_protocol=protocol) as consumer:
             await consumer.poll(1)
             await trio.sleep(50)
@@ -146,7 +146,7 @@ async def test_a_user_who_works_for_too_long_is_out_and_comes_back(autojump_cloc
             assert heard.said[1:] == [("lost", [0, 1, 2, 3]), ("assigned", [0, 1, 2, 3])]
 
 
-async def test_auto_commit_goes_by_itself(autojump_clock) -> None:
+async def test_auto_commit_during_polls(autojump_clock) -> None:
     async with cluster_of() as cluster, consumer_of(cluster) as consumer:
         cluster.produce("t", ["a", "b"], partition=1)
         await consumer.poll(1)
@@ -155,7 +155,7 @@ async def test_auto_commit_goes_by_itself(autojump_clock) -> None:
         assert cluster.committed("g")["t", 1] == 2
 
 
-async def test_a_pattern(autojump_clock) -> None:
+async def test_pattern_subscription_finds_a_new_topic(autojump_clock) -> None:
     pattern = re.compile("t.*")
     async with (
         cluster_of({"t1": 1, "u": 1}) as cluster,
@@ -168,9 +168,9 @@ async def test_a_pattern(autojump_clock) -> None:
         assert consumer.assignment == {("t1", 0), ("t2", 0)}
 
 
-async def test_the_coordinator_hangs_up(autojump_clock) -> None:
+async def test_lost_coordinator_connection_is_reopened(autojump_clock) -> None:
     async with cluster_of() as cluster:
-        network, heard = InProcessNetwork(cluster), Heard()
+        network, heard = InProcessNetwork(cluster), RecordingListener()
         async with consumer_of(cluster, network=network, listener=heard) as consumer:
             await consumer.poll(1)
             for _, stream in network.streams:
@@ -183,7 +183,7 @@ async def test_the_coordinator_hangs_up(autojump_clock) -> None:
         assert heard.said == [("assigned", [0, 1, 2, 3]), ("revoked", [0, 1, 2, 3])]
 
 
-async def test_a_broker_that_comes_up_late(autojump_clock) -> None:
+async def test_connection_is_retried_until_the_broker_is_up(autojump_clock) -> None:
     async with cluster_of() as cluster:
         network = InProcessNetwork(cluster)
         network.down = {node.node_id for node in cluster.nodes}
@@ -194,7 +194,7 @@ async def test_a_broker_that_comes_up_late(autojump_clock) -> None:
             assert len(await consumer.poll(5)) == 1
 
 
-async def test_nothing_spins_while_it_waits(autojump_clock) -> None:
+async def test_waiting_poll_advances_the_engine_rarely(autojump_clock) -> None:
     async with cluster_of() as cluster, consumer_of(cluster) as consumer:
         steps = 0
         real = consumer._engine.advance
@@ -209,10 +209,10 @@ async def test_nothing_spins_while_it_waits(autojump_clock) -> None:
         assert steps < 100 * 20, "a fetch is answered every half second, a heartbeat every 3 seconds"
 
 
-# --- being woken -------------------------------------------------------------------------------------------------
+# --- wakeup -------------------------------------------------------------------------------------------------
 
 
-async def test_wakeup_ends_a_poll_that_waits(autojump_clock) -> None:
+async def test_wakeup_ends_a_waiting_poll(autojump_clock) -> None:
     async with cluster_of() as cluster, consumer_of(cluster) as consumer:
         async with trio.open_nursery() as nursery:
 
@@ -225,7 +225,7 @@ async def test_wakeup_ends_a_poll_that_waits(autojump_clock) -> None:
                 await consumer.poll()
             assert trio.current_time() == pytest.approx(30)
         cluster.produce("t", ["a"], partition=0)
-        assert len(await consumer.poll(5)) == 1, "and it goes on as if nothing had been"
+        assert len(await consumer.poll(5)) == 1, "the consumer continues"
 
 
 async def test_out_of_range_position_is_reset_without_delay(autojump_clock) -> None:
@@ -252,7 +252,7 @@ async def test_invalid_topic_fails_the_lookup_and_no_poll(autojump_clock, how: s
         assert [record.value for record in await consumer.poll(10)] == [b"b"]
 
 
-async def test_what_was_asked_in_passing_is_not_asked_for_ever(autojump_clock) -> None:
+async def test_topics_of_inquiries_are_not_requested_for_ever(autojump_clock) -> None:
     async with cluster_of() as cluster:
         options = {"allow_auto_create_topics": False, "enable_auto_commit": False}
         async with consumer_of(cluster, group=None, topics=(), partitions=[("t", 0)], **options) as consumer:
@@ -275,7 +275,7 @@ async def test_what_was_asked_in_passing_is_not_asked_for_ever(autojump_clock) -
         ("7", TypeError),
     ],
 )
-async def test_what_cannot_be_an_offset_is_refused_where_it_is_given(autojump_clock, at, error) -> None:
+async def test_invalid_offsets_are_rejected_before_they_are_sent(autojump_clock, at, error) -> None:
     async with cluster_of() as cluster, consumer_of(cluster, enable_auto_commit=False) as consumer:
         await consumer.poll(5)
         with pytest.raises(error):
@@ -301,7 +301,7 @@ async def test_unencodable_commit_fails_and_the_consumer_continues(autojump_cloc
         assert cluster.committed("g")["t", 0] == 1
 
 
-async def test_wakeup_without_anybody_waiting_wakes_the_next_once(autojump_clock) -> None:
+async def test_wakeup_outside_of_a_poll_ends_the_next_one_once(autojump_clock) -> None:
     async with cluster_of() as cluster, consumer_of(cluster) as consumer:
         consumer.wakeup()
         consumer.wakeup()
@@ -310,7 +310,7 @@ async def test_wakeup_without_anybody_waiting_wakes_the_next_once(autojump_clock
         assert await consumer.poll(1) == []
 
 
-async def test_wakeup_ends_a_commit_that_waits(autojump_clock) -> None:
+async def test_wakeup_ends_a_waiting_commit(autojump_clock) -> None:
     async with cluster_of() as cluster:
         network = InProcessNetwork(cluster)
         async with consumer_of(cluster, network=network, enable_auto_commit=False) as consumer:
@@ -329,7 +329,7 @@ async def test_wakeup_ends_a_commit_that_waits(autojump_clock) -> None:
                     await consumer.commit({("t", 0): 9})
             network.down = set()
             await consumer.poll(3)
-            assert ("t", 0) not in cluster.committed("g"), "nobody waits for it any more: it is not tried again"
+            assert ("t", 0) not in cluster.committed("g"), "an abandoned commit is not retried"
 
 
 async def test_wakeup_from_another_thread() -> None:
@@ -372,7 +372,7 @@ USES = {
 
 
 @pytest.mark.parametrize("use", USES)
-async def test_two_tasks_at_once_are_refused(autojump_clock, use: str) -> None:
+async def test_use_by_two_tasks_raises_concurrent_use(autojump_clock, use: str) -> None:
     async with cluster_of() as cluster, consumer_of(cluster) as consumer:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(consumer.poll, 10)
@@ -382,12 +382,12 @@ async def test_two_tasks_at_once_are_refused(autojump_clock, use: str) -> None:
             for act in (lambda: consumer.seek(("t", 0), 0), lambda: consumer.pause(("t", 0)), consumer.commit_nowait):
                 with pytest.raises(ConcurrentUse):
                     act()
-        assert numbers(consumer) == [0, 1, 2, 3], "and the first is none the worse"
+        assert assigned_numbers(consumer) == [0, 1, 2, 3], "the first task is not affected"
         async with trio.open_nursery() as nursery:
             nursery.start_soon(consumer.poll, 1)  # one after the other is fine
 
 
-async def test_a_listener_uses_the_consumer_that_called_it(autojump_clock) -> None:
+async def test_listener_can_seek_in_on_assigned(autojump_clock) -> None:
     class Seeks(RebalanceListener):
         async def on_assigned(self, consumer: Consumer, partitions: Sequence[tuple[str, int]]) -> None:
             for partition in partitions:
@@ -401,8 +401,8 @@ async def test_a_listener_uses_the_consumer_that_called_it(autojump_clock) -> No
 
 
 @pytest.mark.parametrize("use", ["poll", "anext", "close", "unsubscribe"])
-async def test_a_listener_cannot_do_what_would_call_it_again(autojump_clock, use: str) -> None:
-    class Bad(Heard):
+async def test_listener_cannot_poll_unsubscribe_or_close(autojump_clock, use: str) -> None:
+    class Bad(RecordingListener):
         async def on_assigned(self, consumer: Consumer, partitions: Sequence[tuple[str, int]]) -> None:
             await (consumer.unsubscribe() if use == "unsubscribe" else USES[use](consumer))
 
@@ -411,14 +411,14 @@ async def test_a_listener_cannot_do_what_would_call_it_again(autojump_clock, use
         async with consumer_of(cluster, listener=heard) as consumer:
             with pytest.raises(IllegalUse, match="a rebalance listener cannot"):
                 await consumer.poll(5)
-            assert numbers(consumer) == [0, 1, 2, 3]
+            assert assigned_numbers(consumer) == [0, 1, 2, 3]
         assert heard.said == [("revoked", [0, 1, 2, 3])]
 
 
-# --- ending --------------------------------------------------------------------------------------------------------
+# --- closing --------------------------------------------------------------------------------------------------------
 
 
-class Mine(Exception):
+class UserError(Exception):
     pass
 
 
@@ -431,17 +431,17 @@ async def read_and_raise(raised: Exception, consumers: AbstractAsyncContextManag
 async def test_error_in_the_block_is_raised_and_nothing_is_committed(autojump_clock) -> None:
     async with cluster_of() as cluster:
         cluster.produce("t", ["a"], partition=0)
-        heard, raised = Heard(), Mine()
-        with pytest.raises(Mine) as caught:
+        heard, raised = RecordingListener(), UserError()
+        with pytest.raises(UserError) as caught:
             await read_and_raise(raised, consumer_of(cluster, listener=heard))
         assert caught.value is raised
         assert heard.said[-1] == ("revoked", [0, 1, 2, 3])
         assert (cluster.committed("g"), cluster.groups()["g"].state) == ({}, "Empty")
 
 
-async def test_cancelled_from_outside_it_still_leaves(autojump_clock) -> None:
+async def test_cancelled_consumer_leaves_the_group(autojump_clock) -> None:
     async with cluster_of() as cluster:
-        heard = Heard()
+        heard = RecordingListener()
         with trio.move_on_after(20) as scope:
             async with consumer_of(cluster, listener=heard) as consumer:
                 async for _ in consumer:
@@ -452,26 +452,26 @@ async def test_cancelled_from_outside_it_still_leaves(autojump_clock) -> None:
         assert trio.current_time() < 21
 
 
-async def test_an_error_while_being_cancelled_comes_out_as_it_is(autojump_clock) -> None:
+async def test_error_during_a_cancellation_is_raised_unwrapped(autojump_clock) -> None:
     async with cluster_of() as cluster:
 
         async def run() -> None:
             async with consumer_of(cluster) as consumer:
                 await consumer.poll(1)
                 scope.cancel()
-                raise Mine
+                raise UserError
 
-        with trio.CancelScope() as scope, pytest.raises(Mine):
+        with trio.CancelScope() as scope, pytest.raises(UserError):
             await run()
 
 
 async def test_listener_error_on_close_is_raised_after_leaving(autojump_clock) -> None:
     class Bad(RebalanceListener):
         async def on_revoked(self, consumer: Consumer, partitions: Sequence[tuple[str, int]]) -> None:
-            raise Mine
+            raise UserError
 
     async with cluster_of() as cluster:
-        with pytest.raises(Mine):
+        with pytest.raises(UserError):
             async with consumer_of(cluster, listener=Bad()) as consumer:
                 await consumer.poll(1)
         assert cluster.groups()["g"].state == "Empty"
@@ -479,7 +479,7 @@ async def test_listener_error_on_close_is_raised_after_leaving(autojump_clock) -
 
 async def test_close_without_a_cluster_is_quick_and_calls_the_listener(autojump_clock) -> None:
     async with cluster_of() as cluster:
-        network, heard = InProcessNetwork(cluster), Heard()
+        network, heard = InProcessNetwork(cluster), RecordingListener()
         cluster.produce("t", ["a"], partition=0)
         async with consumer_of(cluster, network=network, listener=heard) as consumer:
             await consumer.poll(5)
@@ -491,7 +491,7 @@ async def test_close_without_a_cluster_is_quick_and_calls_the_listener(autojump_
         assert heard.said[-1] == ("revoked", [0, 1, 2, 3])
 
 
-async def test_callbacks_of_commits_are_called_before_the_end(autojump_clock) -> None:
+async def test_commit_callbacks_are_called_before_close_returns(autojump_clock) -> None:
     called = []
     async with cluster_of() as cluster:
         async with consumer_of(cluster) as consumer:
@@ -504,9 +504,9 @@ async def test_callbacks_of_commits_are_called_before_the_end(autojump_clock) ->
 
 
 @pytest.mark.parametrize("give_up", [Consumer.unsubscribe, partial(Consumer.subscribe, topics=[])], ids=["", "none"])
-async def test_unsubscribing_leaves_and_subscribing_comes_back(autojump_clock, give_up) -> None:
+async def test_unsubscribe_leaves_and_subscribe_rejoins(autojump_clock, give_up) -> None:
     async with cluster_of() as cluster:
-        heard = Heard()
+        heard = RecordingListener()
         async with consumer_of(cluster, listener=heard) as consumer:
             await consumer.poll(1)
             await give_up(consumer)
@@ -517,28 +517,28 @@ async def test_unsubscribing_leaves_and_subscribing_comes_back(autojump_clock, g
                 await consumer.poll(1)
             await consumer.subscribe(["t"])
             await consumer.poll(1)
-            assert numbers(consumer) == [0, 1, 2, 3]
+            assert assigned_numbers(consumer) == [0, 1, 2, 3]
         assert [what for what, _ in heard.said] == ["assigned", "revoked", "assigned", "revoked"]
 
 
 async def test_unsubscribe_leaves_and_others_get_its_partitions(autojump_clock) -> None:
-    """Within a heartbeat of theirs, and long before its session would be over."""
+    """Within one of their heartbeats, long before the session would expire."""
     async with cluster_of() as cluster, consumer_of(cluster, "stays") as stays, consumer_of(cluster, "goes") as goes:
         for _ in range(10):
             await stays.poll(1)
             await goes.poll(1)
-        assert (len(numbers(stays)), len(numbers(goes))) == (2, 2)
+        assert (len(assigned_numbers(stays)), len(assigned_numbers(goes))) == (2, 2)
         generation = cluster.groups()["g"].generation
         await goes.unsubscribe()
         await stays.poll(5)
-        assert numbers(stays) == [0, 1, 2, 3]
+        assert assigned_numbers(stays) == [0, 1, 2, 3]
         group = cluster.groups()["g"]
         assert (len(group.members), group.generation > generation) == (1, True)
-        assert [what for _, what in happened(cluster, "leave", "expire")] == ["leave"]
+        assert [what for _, what in journal(cluster, "leave", "expire")] == ["leave"]
 
 
 async def test_manual_assignment_has_no_session_and_no_takeover(autojump_clock) -> None:
-    """One of two dies without a word: the other keeps what it chose, and the group has offsets and nothing else."""
+    """One of two consumers dies: the other keeps its partitions, and the group has only offsets."""
     options: dict[str, Any] = {"topics": (), "session_timeout": 10.0}
     async with cluster_of() as cluster:
         network = InProcessNetwork(cluster)
@@ -552,20 +552,20 @@ async def test_manual_assignment_has_no_session_and_no_takeover(autojump_clock) 
                 stream.hang_up()
             cluster.produce("t", ["c"], partition=0)
             assert await right.poll(60) == []
-            assert numbers(right) == [1]
+            assert assigned_numbers(right) == [1]
             group = cluster.groups()["g"]
             assert (group.state, group.generation, group.members) == ("Empty", 0, ())
-            assert happened(cluster, "join", "rebalance", "generation", "expire", "leave") == []
+            assert journal(cluster, "join", "rebalance", "generation", "expire", "leave") == []
             async with consumer_of(cluster, "again", partitions=[("t", 0)], **options) as again:
-                assert [record.value for record in await again.poll(5)] == [b"c"], "whoever is told to go on does"
+                assert [record.value for record in await again.poll(5)] == [b"c"], "the restarted consumer continues"
 
 
-async def test_a_static_member_comes_back_without_a_rebalance(autojump_clock) -> None:
+async def test_static_member_returns_without_a_rebalance(autojump_clock) -> None:
     async with cluster_of() as cluster:
         for _ in range(3):
             async with consumer_of(cluster, group_instance_id="one", assignors=["range"]) as consumer:
                 await consumer.poll(1)
-                assert numbers(consumer) == [0, 1, 2, 3]
+                assert assigned_numbers(consumer) == [0, 1, 2, 3]
                 assert consumer.group_metadata.group_instance_id == "one"
         assert cluster.groups()["g"].generation == 1
 
@@ -574,7 +574,7 @@ async def test_a_static_member_comes_back_without_a_rebalance(autojump_clock) ->
 
 
 @pytest.mark.parametrize("timeout", [0.0, 3.0, 90.0])
-async def test_a_commit_takes_as_long_as_it_is_told(autojump_clock, timeout: float) -> None:
+async def test_commit_waits_for_its_timeout(autojump_clock, timeout: float) -> None:
     async with cluster_of() as cluster:
         network = InProcessNetwork(cluster)
         async with consumer_of(cluster, network=network, enable_auto_commit=False) as consumer:
@@ -588,7 +588,7 @@ async def test_a_commit_takes_as_long_as_it_is_told(autojump_clock, timeout: flo
             assert trio.current_time() - began == pytest.approx(timeout)
 
 
-async def test_what_cannot_be(autojump_clock) -> None:
+async def test_illegal_use_and_invalid_arguments(autojump_clock) -> None:
     async with cluster_of() as cluster:
         async with consumer_of(cluster, group=None, topics=(), partitions=[("t", 0)]) as consumer:
             for act in (lambda: consumer.subscribe(["t"]), consumer.commit):

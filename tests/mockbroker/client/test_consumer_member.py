@@ -1,4 +1,4 @@
-"""A member of the consumer protocol: what it says, how it gets to what it shall own, and what errors make of it."""
+"""A member of the consumer protocol: heartbeat fields, reconciliation and errors."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def subscribed(what: Iterable[str] | re.Pattern[str] = ("t",), /, **settings: An
     return cluster
 
 
-def said(cluster: FakeCluster) -> dict[str, object]:
-    """Fields of the open heartbeat that say something."""
+def sent_fields(cluster: FakeCluster) -> dict[str, object]:
+    """Return the fields of the pending heartbeat that are set."""
     body = cluster.request(HEARTBEAT).body
     values = {
         "epoch": body.member_epoch,
@@ -44,12 +44,12 @@ def said(cluster: FakeCluster) -> dict[str, object]:
     return {name: value for name, value in values.items() if value not in (None, -1) or name == "epoch"}
 
 
-def owning(*numbers: int) -> list[tuple[object, list[int]]]:
+def target(*numbers: int) -> list[tuple[object, list[int]]]:
     return [(topic_id("t"), list(numbers))] if numbers else []
 
 
-def stable(share: Any = (T0,), **settings: Any) -> FakeCluster:
-    """Joined with epoch 1, and what it was given is acknowledged."""
+def stable_member(share: Any = (T0,), **settings: Any) -> FakeCluster:
+    """Return a cluster whose member joined with epoch 1 and acknowledged its assignment."""
     cluster = subscribed(**settings)
     cluster.poll()
     cluster.answer_consumer_heartbeat(1, share)
@@ -58,10 +58,10 @@ def stable(share: Any = (T0,), **settings: Any) -> FakeCluster:
     return cluster
 
 
-# --- what heartbeats say --------------------------------------------------------------------------------------------
+# --- heartbeat fields --------------------------------------------------------------------------------------------
 
 
-def test_the_first_says_everything_and_owns_nothing() -> None:
+def test_first_heartbeat_is_full_and_owns_no_partitions() -> None:
     cluster = subscribed(
         ["u", "t"], topics={"t": 3, "u": 1}, client_rack="r1", group_remote_assignor="range", max_poll_interval=20.0
     )
@@ -69,7 +69,7 @@ def test_the_first_says_everything_and_owns_nothing() -> None:
     assert cluster.member.state is JOINING
     body = cluster.request(HEARTBEAT).body
     assert (body.group_id, body.member_id) == ("g", "uuid")
-    assert said(cluster) == {
+    assert sent_fields(cluster) == {
         "epoch": 0,
         "rack": "r1",
         "timeout": 20_000,
@@ -79,22 +79,22 @@ def test_the_first_says_everything_and_owns_nothing() -> None:
     }
 
 
-def test_after_it_only_what_has_changed() -> None:
+def test_later_heartbeats_have_only_changed_fields() -> None:
     cluster = subscribed(topics={"t": 3, "u": 1})
     cluster.poll()
     cluster.answer_consumer_heartbeat(1, [T0])
-    assert said(cluster) == {"epoch": 1, "owned": owning(0)}, "the acknowledgement"
+    assert sent_fields(cluster) == {"epoch": 1, "owned": target(0)}, "the acknowledgement"
     cluster.answer_consumer_heartbeat(1)
     cluster.wait_for(HEARTBEAT)
-    assert said(cluster) == {"epoch": 1}
+    assert sent_fields(cluster) == {"epoch": 1}
     cluster.answer_consumer_heartbeat(2)
     cluster.engine.subscribe(["t", "u"])
     cluster.poll()
-    assert said(cluster) == {"epoch": 2, "names": ["t", "u"]}, "at once"
+    assert sent_fields(cluster) == {"epoch": 2, "names": ["t", "u"]}, "at once"
 
 
-def test_the_interval_is_what_the_answer_says() -> None:
-    cluster = stable()
+def test_heartbeat_interval_is_set_by_the_coordinator() -> None:
+    cluster = stable_member()
     for interval in (5000, 1000, 20_000):
         cluster.wait_for(HEARTBEAT)
         began = cluster.now
@@ -103,8 +103,8 @@ def test_the_interval_is_what_the_answer_says() -> None:
         assert cluster.now - began == pytest.approx(interval / 1000)
 
 
-def test_it_beats_while_the_user_is_busy() -> None:
-    cluster = stable()
+def test_heartbeats_continue_between_polls() -> None:
+    cluster = stable_member()
     for _ in range(3):
         cluster.wait_for(HEARTBEAT, polling=False)
         cluster.answer_consumer_heartbeat(1, polling=False)
@@ -112,24 +112,24 @@ def test_it_beats_while_the_user_is_busy() -> None:
 
 
 @pytest.mark.parametrize("how", ["load", "cut"])
-def test_everything_is_said_again_after_an_error(how: str) -> None:
-    cluster = stable()
+def test_heartbeat_is_full_after_an_error(how: str) -> None:
+    cluster = stable_member()
     cluster.wait_for(HEARTBEAT)
     if how == "load":
         cluster.answer_consumer_heartbeat(0, error=E.COORDINATOR_LOAD_IN_PROGRESS)
     else:
         cluster.cut(cluster.group_link())
     cluster.wait_for(HEARTBEAT, within=1.0)
-    assert said(cluster) == {"epoch": 1, "timeout": 300_000, "names": ["t"], "owned": owning(0)}
+    assert sent_fields(cluster) == {"epoch": 1, "timeout": 300_000, "names": ["t"], "owned": target(0)}
 
 
-def test_a_static_member_says_its_instance_each_time() -> None:
-    cluster = stable(group_instance_id="one")
+def test_static_member_sends_its_instance_id_each_time() -> None:
+    cluster = stable_member(group_instance_id="one")
     cluster.wait_for(HEARTBEAT)
-    assert said(cluster) == {"epoch": 1, "instance": "one"}
+    assert sent_fields(cluster) == {"epoch": 1, "instance": "one"}
 
 
-# --- towards the target ----------------------------------------------------------------------------------------------
+# --- reconciliation ----------------------------------------------------------------------------------------------
 
 
 def test_assignment_is_acknowledged_after_the_listener() -> None:
@@ -144,25 +144,28 @@ def test_assignment_is_acknowledged_after_the_listener() -> None:
     cluster.poll()
     assert heard == [("assigned", 1, RECONCILING)]
     assert (cluster.member.state, cluster.assigned) == (ACKNOWLEDGING, ["t0", "t1"])
-    assert said(cluster) == {"epoch": 1, "owned": owning(0, 1)}
+    assert sent_fields(cluster) == {"epoch": 1, "owned": target(0, 1)}
     cluster.answer_consumer_heartbeat(1)
     assert cluster.member.state is STABLE
 
 
-def test_first_it_gives_up_then_it_gets() -> None:
-    cluster = stable([T0, T1])
+def test_partitions_are_revoked_before_others_are_assigned() -> None:
+    cluster = stable_member([T0, T1])
     cluster.wait_for(HEARTBEAT)
     cluster.answer_consumer_heartbeat(1, [T0])
-    assert (cluster.listener_calls[1:], said(cluster)) == ([("revoked", ["t1"])], {"epoch": 1, "owned": owning(0)})
+    assert (cluster.listener_calls[1:], sent_fields(cluster)) == (
+        [("revoked", ["t1"])],
+        {"epoch": 1, "owned": target(0)},
+    )
     cluster.answer_consumer_heartbeat(2)
     cluster.wait_for(HEARTBEAT)
     cluster.answer_consumer_heartbeat(2, [T0, T2])
     assert cluster.listener_calls[2:] == [("assigned", ["t2"])]
-    assert said(cluster) == {"epoch": 2, "owned": owning(0, 2)}
+    assert sent_fields(cluster) == {"epoch": 2, "owned": target(0, 2)}
 
 
-def test_what_comes_and_goes_at_once_is_told_in_that_order() -> None:
-    cluster = stable([T0, T1])
+def test_on_revoked_is_called_before_on_assigned() -> None:
+    cluster = stable_member([T0, T1])
     cluster.wait_for(HEARTBEAT)
     cluster.answer_consumer_heartbeat(2, [T1, T2])
     assert cluster.listener_calls[1:] == [("revoked", ["t0"]), ("assigned", ["t2"])]
@@ -170,28 +173,28 @@ def test_what_comes_and_goes_at_once_is_told_in_that_order() -> None:
 
 
 def test_slow_listener_heartbeats_continue_then_acknowledgement() -> None:
-    cluster = stable([T0, T1])
+    cluster = stable_member([T0, T1])
     cluster.wait_for(HEARTBEAT)
     cluster.answer_consumer_heartbeat(1, [T0], polling=False)
     between = []
 
     def slow(what: str) -> None:
         cluster.wait_for(HEARTBEAT, polling=False)
-        between.append(said(cluster))
+        between.append(sent_fields(cluster))
 
     cluster.on_listener_call = slow
     cluster.poll()
-    assert between == [{"epoch": 1}], "nothing is given up yet"
+    assert between == [{"epoch": 1}], "not revoked yet"
     assert cluster.member.state is ACKNOWLEDGING
     began = cluster.now
     cluster.answer_consumer_heartbeat(1)
-    assert (said(cluster), cluster.now) == ({"epoch": 1, "owned": owning(0)}, began), "not an interval later"
+    assert (sent_fields(cluster), cluster.now) == ({"epoch": 1, "owned": target(0)}, began), "not an interval later"
     cluster.answer_consumer_heartbeat(2)
     assert cluster.member.state is STABLE
 
 
-def test_a_new_target_while_the_listener_takes_its_time() -> None:
-    cluster = stable([T0, T1])
+def test_new_target_during_a_slow_listener() -> None:
+    cluster = stable_member([T0, T1])
     cluster.wait_for(HEARTBEAT)
     cluster.answer_consumer_heartbeat(1, [T0], polling=False)
 
@@ -203,16 +206,16 @@ def test_a_new_target_while_the_listener_takes_its_time() -> None:
     cluster.on_listener_call = slow
     cluster.poll()
     assert cluster.listener_calls[1:] == [("revoked", ["t1"])]
-    assert said(cluster) == {"epoch": 1, "owned": owning(0)}
+    assert sent_fields(cluster) == {"epoch": 1, "owned": target(0)}
     cluster.answer_consumer_heartbeat(1)
     assert cluster.listener_calls[2:] == [("revoked", ["t0"]), ("assigned", ["t2"])]
 
 
-def test_a_topic_that_is_not_known_yet_is_left_out_until_it_is() -> None:
+def test_assigned_topic_without_metadata_is_added_later() -> None:
     cluster = subscribed(["t", "u"], topics={"t": 3})
     cluster.poll()
     cluster.answer_consumer_heartbeat(1, [T0, ("u", 0)])
-    assert (cluster.assigned, said(cluster)["owned"]) == (["t0"], owning(0))
+    assert (cluster.assigned, sent_fields(cluster)["owned"]) == (["t0"], target(0))
     cluster.answer_consumer_heartbeat(1)
     cluster.topics["u"] = 1
     cluster.wait(1.1, polling=True)
@@ -220,8 +223,8 @@ def test_a_topic_that_is_not_known_yet_is_left_out_until_it_is() -> None:
     assert cluster.listener_calls[1:] == [("assigned", ["u0"])]
 
 
-def test_offsets_are_committed_before_anything_is_given_up() -> None:
-    cluster = stable([T0, T1], enable_auto_commit=True)
+def test_offsets_are_committed_before_partitions_are_revoked() -> None:
+    cluster = stable_member([T0, T1], enable_auto_commit=True)
     cluster.wait_for(HEARTBEAT)
     if cluster.pending("OffsetCommit"):
         cluster.answer_commit()
@@ -233,9 +236,9 @@ def test_offsets_are_committed_before_anything_is_given_up() -> None:
     assert cluster.listener_calls[1:] == [("revoked", ["t1"])]
 
 
-def test_what_the_user_still_works_on_is_not_committed() -> None:
-    """Records count as done with the next poll: whoever gets the partition after a crash reads them again."""
-    cluster = stable([T0, T1], enable_auto_commit=True)
+def test_records_of_the_latest_poll_are_not_committed() -> None:
+    """Records count as processed with the next poll: after a crash the next owner reads them again."""
+    cluster = stable_member([T0, T1], enable_auto_commit=True)
     cluster.wait_for(HEARTBEAT)
     if cluster.pending("OffsetCommit"):
         cluster.answer_commit()
@@ -251,13 +254,13 @@ def test_what_the_user_still_works_on_is_not_committed() -> None:
 
 @pytest.mark.parametrize("what", ["revoked", "assigned"])
 def test_listener_error_is_raised_by_poll_and_acknowledged(what: str) -> None:
-    cluster = stable([T0, T1])
+    cluster = stable_member([T0, T1])
     cluster.wait_for(HEARTBEAT)
     cluster.listener_raises[what] = OSError("mine")
     with pytest.raises(OSError, match="mine"):
         cluster.answer_consumer_heartbeat(1, [T1, T2])
     cluster.poll()
-    assert (cluster.assigned, said(cluster)["owned"]) == (["t1", "t2"], owning(1, 2))
+    assert (cluster.assigned, sent_fields(cluster)["owned"]) == (["t1", "t2"], target(1, 2))
     assert cluster.listener_calls[1:] == [("revoked", ["t0"]), ("assigned", ["t2"])]
 
 
@@ -266,7 +269,7 @@ def test_listener_error_is_raised_by_poll_and_acknowledged(what: str) -> None:
 
 @pytest.mark.parametrize("code", [E.UNKNOWN_MEMBER_ID, E.FENCED_MEMBER_EPOCH])
 def test_fenced_member_loses_all_and_rejoins_with_the_same_id(code: E) -> None:
-    cluster = stable([T0, T1])
+    cluster = stable_member([T0, T1])
     cluster.wait_for(HEARTBEAT)
     cluster.answer_consumer_heartbeat(0, error=code, polling=False)
     assert (cluster.member.state, cluster.listener_calls[1:], cluster.pending(HEARTBEAT)) == (FENCED, [], [])
@@ -274,13 +277,13 @@ def test_fenced_member_loses_all_and_rejoins_with_the_same_id(code: E) -> None:
     cluster.poll()
     assert (cluster.listener_calls[1:], cluster.assigned) == ([("lost", ["t0", "t1"])], [])
     assert cluster.request(HEARTBEAT).body.member_id == "uuid"
-    assert said(cluster) == {"epoch": 0, "timeout": 300_000, "names": ["t"], "owned": []}
+    assert sent_fields(cluster) == {"epoch": 0, "timeout": 300_000, "names": ["t"], "owned": []}
     cluster.answer_consumer_heartbeat(3, [T0])
     assert (cluster.assigned, cluster.listener_calls[2:]) == (["t0"], [("assigned", ["t0"])])
 
 
-def test_who_is_fenced_while_the_listener_takes_its_time() -> None:
-    cluster = stable([T0, T1])
+def test_member_fenced_during_a_slow_listener() -> None:
+    cluster = stable_member([T0, T1])
     cluster.wait_for(HEARTBEAT)
     cluster.answer_consumer_heartbeat(1, [T0], polling=False)
 
@@ -292,10 +295,10 @@ def test_who_is_fenced_while_the_listener_takes_its_time() -> None:
     cluster.on_listener_call = slow
     cluster.poll()
     assert cluster.listener_calls[1:] == [("revoked", ["t1"]), ("lost", ["t0", "t1"])]
-    assert said(cluster)["epoch"] == 0
+    assert sent_fields(cluster)["epoch"] == 0
 
 
-ERRORS = [  # error, what the user gets, whether the coordinator is looked for
+ERRORS = [  # error, what the user gets, whether the coordinator is looked up
     (E.COORDINATOR_LOAD_IN_PROGRESS, None, 0),
     (E.COORDINATOR_NOT_AVAILABLE, None, 1),
     (E.NOT_COORDINATOR, None, 1),
@@ -312,8 +315,8 @@ ERRORS = [  # error, what the user gets, whether the coordinator is looked for
 
 
 @pytest.mark.parametrize(("code", "error", "lookups"), ERRORS)
-def test_errors(code: E, error: type[Exception] | None, lookups: int) -> None:
-    cluster = stable()
+def test_heartbeat_errors(code: E, error: type[Exception] | None, lookups: int) -> None:
+    cluster = stable_member()
     cluster.wait_for(HEARTBEAT)
     before = cluster.count("FindCoordinator")
     cluster.answer_consumer_heartbeat(0, error=code, polling=False)
@@ -323,15 +326,15 @@ def test_errors(code: E, error: type[Exception] | None, lookups: int) -> None:
             cluster.poll()
     if error in (None, AuthorizationFailed) and code != E.GROUP_AUTHORIZATION_FAILED:
         cluster.wait_for(HEARTBEAT, within=1.0)
-        assert (said(cluster)["epoch"], cluster.assigned, cluster.listener_calls[1:]) == (1, ["t0"], [])
+        assert (sent_fields(cluster)["epoch"], cluster.assigned, cluster.listener_calls[1:]) == (1, ["t0"], [])
     else:
-        assert (cluster.member.state, cluster.pending(HEARTBEAT)) == (FENCED, []), "the next poll tries anew"
+        assert (cluster.member.state, cluster.pending(HEARTBEAT)) == (FENCED, []), "the next poll retries"
         cluster.poll()
-        assert (cluster.listener_calls[1:], said(cluster)["epoch"]) == ([("lost", ["t0"])], 0)
+        assert (cluster.listener_calls[1:], sent_fields(cluster)["epoch"]) == ([("lost", ["t0"])], 0)
 
 
-def test_it_waits_longer_each_time() -> None:
-    cluster = stable()
+def test_heartbeat_backoff_grows() -> None:
+    cluster = stable_member()
     times = []
     for _ in range(5):
         times.append(cluster.wait_for(HEARTBEAT).at)
@@ -340,7 +343,7 @@ def test_it_waits_longer_each_time() -> None:
 
 
 def test_stale_commit_is_retried_with_the_epoch_of_the_heartbeat() -> None:
-    cluster = stable()
+    cluster = stable_member()
     commit = cluster.commit({T0: 8})
     cluster.answer_commit(E.STALE_MEMBER_EPOCH)
     cluster.member.epoch = 2
@@ -350,21 +353,21 @@ def test_stale_commit_is_retried_with_the_epoch_of_the_heartbeat() -> None:
     assert commit.error is None
 
 
-def test_a_commit_of_who_is_unknown_fences() -> None:
-    cluster = stable()
+def test_unknown_member_id_in_a_commit_fences() -> None:
+    cluster = stable_member()
     commit = cluster.commit({T0: 8})
     cluster.answer_commit(E.UNKNOWN_MEMBER_ID)
     assert isinstance(commit.error, CommitFailed)
     assert cluster.listener_calls[1:] == [("lost", ["t0"])]
 
 
-def test_a_broker_that_does_not_have_the_protocol() -> None:
+def test_broker_without_the_consumer_protocol() -> None:
     cluster = subscribed(served={HEARTBEAT: (0, -1)})
     with pytest.raises(UnsupportedVersion, match="ConsumerGroupHeartbeat"):
         cluster.poll()
 
 
-def test_a_late_answer_to_who_has_left_is_ignored() -> None:
+def test_heartbeat_response_after_leaving_is_ignored() -> None:
     cluster = subscribed()
     cluster.poll()
     cluster.engine.unsubscribe()
@@ -372,7 +375,7 @@ def test_a_late_answer_to_who_has_left_is_ignored() -> None:
     cluster.answer(cluster.pending(HEARTBEAT)[0], heartbeat(1), polling=False)
     assert (cluster.member.state, cluster.member.epoch) == (UNSUBSCRIBED, 0)
     cluster.answer(cluster.pending(HEARTBEAT)[0], heartbeat(-1))
-    assert (cluster.member.state, said(cluster)["epoch"]) == (JOINING, 0)
+    assert (cluster.member.state, sent_fields(cluster)["epoch"]) == (JOINING, 0)
 
 
 def heartbeat(epoch: int) -> ConsumerGroupHeartbeatResponse:
@@ -383,8 +386,8 @@ def heartbeat(epoch: int) -> ConsumerGroupHeartbeatResponse:
 
 
 @pytest.mark.parametrize(("instance", "epoch"), [(None, -1), ("one", -2)])
-def test_leaving(instance: str | None, epoch: int) -> None:
-    cluster = stable(group_instance_id=instance)
+def test_leave_epochs(instance: str | None, epoch: int) -> None:
+    cluster = stable_member(group_instance_id=instance)
     cluster.engine.unsubscribe()
     cluster.settle()
     body = cluster.request(HEARTBEAT).body
@@ -398,7 +401,7 @@ def test_leaving(instance: str | None, epoch: int) -> None:
 
 @pytest.mark.parametrize(("instance", "epoch"), [(None, -1), ("one", -2)])
 def test_member_that_does_not_poll_leaves_and_rejoins(instance, epoch) -> None:
-    cluster = stable(group_instance_id=instance, max_poll_interval=12.0)
+    cluster = stable_member(group_instance_id=instance, max_poll_interval=12.0)
     cluster.wait_for(HEARTBEAT, polling=False)
     cluster.answer_consumer_heartbeat(1, polling=False)
     cluster.wait_for(HEARTBEAT, polling=False)
@@ -408,28 +411,28 @@ def test_member_that_does_not_poll_leaves_and_rejoins(instance, epoch) -> None:
     assert (cluster.member.state, cluster.listener_calls[1:]) == (FENCED, [])
     cluster.answer_consumer_heartbeat(epoch, polling=False)
     cluster.poll()
-    assert (cluster.listener_calls[1:], said(cluster)["epoch"]) == ([("lost", ["t0"])], 0)
+    assert (cluster.listener_calls[1:], sent_fields(cluster)["epoch"]) == ([("lost", ["t0"])], 0)
 
 
-def test_what_was_wrong_before_it_left_is_forgotten() -> None:
-    cluster = stable()
+def test_leaving_clears_an_earlier_error() -> None:
+    cluster = stable_member()
     cluster.wait_for(HEARTBEAT)
     cluster.answer_consumer_heartbeat(0, error=E.GROUP_MAX_SIZE_REACHED, polling=False)
     cluster.engine.unsubscribe()
     cluster.settle()
     cluster.engine.subscribe(["t"])
     cluster.poll()
-    assert said(cluster)["epoch"] == 0
+    assert sent_fields(cluster)["epoch"] == 0
 
 
-def test_a_member_that_subscribes_again() -> None:
-    cluster = stable()
+def test_member_rejoins_after_unsubscribe_and_subscribe() -> None:
+    cluster = stable_member()
     cluster.engine.unsubscribe()
     cluster.settle()
     cluster.answer_consumer_heartbeat(-1, polling=False)
     cluster.engine.subscribe(["t"])
     cluster.poll()
-    assert said(cluster)["epoch"] == 0
+    assert sent_fields(cluster)["epoch"] == 0
     cluster.answer_consumer_heartbeat(4, [T1])
     assert cluster.assigned == ["t1"]
 
@@ -437,7 +440,7 @@ def test_a_member_that_subscribes_again() -> None:
 # --- patterns --------------------------------------------------------------------------------------------------------
 
 
-def test_a_pattern_joins_when_it_is_known_what_it_matches() -> None:
+def test_pattern_subscription_joins_after_metadata() -> None:
     cluster = subscribed(re.compile("t.*"), topics={"t": 3, "tt": 1, "u": 1}, metadata_max_age=20.0)
     del cluster.answers["Metadata"]
     cluster.poll()
@@ -446,23 +449,23 @@ def test_a_pattern_joins_when_it_is_known_what_it_matches() -> None:
     cluster.answers["Metadata"] = cluster.metadata
     cluster.answer("Metadata", cluster.metadata(cluster.request("Metadata")))
     cluster.poll()
-    assert said(cluster)["names"] == ["t", "tt"]
+    assert sent_fields(cluster)["names"] == ["t", "tt"]
     cluster.answer_consumer_heartbeat(1, [])
     cluster.topics["t3"] = 1
     names = None
     while names is None and cluster.now < 30.0:
         cluster.wait_for(HEARTBEAT)
-        names = said(cluster).get("names")
+        names = sent_fields(cluster).get("names")
         cluster.answer_consumer_heartbeat(1)
     assert names == ["t", "t3", "tt"]
-    assert cluster.now < 21.5, "with the metadata, which is asked for every 20 s here"
+    assert cluster.now < 21.5, "with the metadata refresh, here every 20 s"
 
 
-def test_asked_for_by_the_user_everything_is_said_once_more() -> None:
-    cluster = stable()
+def test_rejoin_sends_a_full_heartbeat() -> None:
+    cluster = stable_member()
     cluster.member.rejoin("so I wish")
     cluster.poll()
-    assert said(cluster) == {"epoch": 1, "timeout": 300_000, "names": ["t"], "owned": owning(0)}
+    assert sent_fields(cluster) == {"epoch": 1, "timeout": 300_000, "names": ["t"], "owned": target(0)}
     cluster.member.rejoin("again, while one is under way")
     cluster.answer_consumer_heartbeat(1)
-    assert said(cluster) == {"epoch": 1, "timeout": 300_000, "names": ["t"], "owned": owning(0)}
+    assert sent_fields(cluster) == {"epoch": 1, "timeout": 300_000, "names": ["t"], "owned": target(0)}

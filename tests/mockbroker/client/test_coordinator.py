@@ -1,4 +1,4 @@
-"""Who is asked for the coordinator, and over which connection it is talked to."""
+"""Lookup of the coordinator, and the connection to it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_coordinator_has_a_connection_of_its_own() -> None:
     assert over == {"JoinGroup", "SyncGroup", "OffsetFetch"}
 
 
-def test_whoever_has_the_fewest_requests_under_way_is_asked() -> None:
+def test_lookup_goes_to_the_least_loaded_node() -> None:
     cluster = subscribed()
     cluster.make_stable()
     network = cluster.engine.network
@@ -51,10 +51,10 @@ def test_whoever_has_the_fewest_requests_under_way_is_asked() -> None:
         cluster.settle()
         asked.append([one for one in cluster.requests if one.api == "FindCoordinator"][-1].node)
     assert asked[0] == 2
-    assert set(asked[1:3]) == {2, 3}, "as busy then as each other"
+    assert set(asked[1:3]) == {2, 3}, "equally loaded"
 
 
-def test_nobody_is_asked_while_it_is_known() -> None:
+def test_no_lookup_while_the_coordinator_is_known() -> None:
     cluster = subscribed()
     cluster.make_stable()
     cluster.wait(2.9)
@@ -64,7 +64,7 @@ def test_nobody_is_asked_while_it_is_known() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 3, 4, 6])
-def test_the_question(version: int) -> None:
+def test_find_coordinator_request_fields(version: int) -> None:
     cluster = subscribed(served={"FindCoordinator": (0, version)})
     cluster.poll()
     sent = cluster.last("FindCoordinator")
@@ -82,13 +82,13 @@ def test_unreachable_coordinator_is_looked_up_after_a_backoff() -> None:
     cluster.wait(1.0, polling=True)
     assert cluster.engine.coordinator.node is None
     asked = cluster.count("FindCoordinator")
-    assert 2 <= asked <= 8, "and not as fast as can be"
+    assert 2 <= asked <= 8, "with a backoff"
     cluster.coordinator = 2
     cluster.wait_for("JoinGroup", within=2.0)
     assert cluster.request("JoinGroup").node == 2
 
 
-def test_a_coordinator_that_moves() -> None:
+def test_coordinator_that_moves_gets_a_new_connection() -> None:
     cluster = subscribed()
     cluster.make_stable()
     cluster.coordinator = 3
@@ -98,10 +98,10 @@ def test_a_coordinator_that_moves() -> None:
     assert cluster.engine.coordinator.node.port == 9003
     cluster.wait_for("Heartbeat", polling=False)
     assert cluster.request("Heartbeat").node == 3
-    assert (cluster.assigned, cluster.count("JoinGroup")) == (["t0"], 1), "what is consumed goes on"
+    assert (cluster.assigned, cluster.count("JoinGroup")) == (["t0"], 1), "consumption continues"
 
 
-def test_to_be_found_renews_the_session() -> None:
+def test_successful_lookup_renews_the_session() -> None:
     cluster = subscribed()
     cluster.make_stable()
     cluster.wait(2.0)
@@ -115,7 +115,7 @@ def found(*keys: str) -> FindCoordinatorResponse:
     return FindCoordinatorResponse(coordinators=[one(key=key, node_id=1, host="node1", port=9001) for key in keys])
 
 
-def test_an_answer_about_another_group_is_no_answer() -> None:
+def test_response_about_another_group_is_retried() -> None:
     cluster = subscribed()
     del cluster.answers["FindCoordinator"]
     cluster.poll()
@@ -125,7 +125,7 @@ def test_an_answer_about_another_group_is_no_answer() -> None:
 
 
 @pytest.mark.parametrize("keys", [(), ("g", "g"), ("g", "other")])
-def test_not_one_coordinator_but_several_or_none(keys: tuple[str, ...]) -> None:
+def test_response_needs_exactly_one_coordinator(keys: tuple[str, ...]) -> None:
     cluster = subscribed()
     del cluster.answers["FindCoordinator"]
     cluster.poll()
@@ -134,7 +134,7 @@ def test_not_one_coordinator_but_several_or_none(keys: tuple[str, ...]) -> None:
     assert cluster.engine.coordinator.node is None
 
 
-def test_a_broker_without_coordinators() -> None:
+def test_broker_without_the_find_coordinator_api() -> None:
     cluster = subscribed(served={"FindCoordinator": (0, -1)})
     with pytest.raises(UnsupportedVersion, match="FindCoordinator"):
         cluster.poll()

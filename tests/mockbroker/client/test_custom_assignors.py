@@ -1,4 +1,4 @@
-"""Assignors of one's own in consumers that share a group: what they say, are told, and bring about."""
+"""Custom assignors in consumers of one group: user data, arguments and results."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0}
 RACKS = {0: "rack1", 1: "rack2"}
 
 
-class Racked(InProcessNetwork):
-    """To brokers with racks. ``read``: bytes of records that came from each of them."""
+class RackNetwork(InProcessNetwork):
+    """Connections to brokers with racks. ``read``: bytes of records received from each broker."""
 
     def __init__(self, cluster: Cluster, client_id: str) -> None:
         super().__init__(cluster, client_id)
@@ -57,7 +57,7 @@ async def members(
     static: bool = False,
     **options: Any,
 ) -> AsyncIterator[Any]:
-    """Consumers by name, each with the assignor that it carries, in one group that has come to rest."""
+    """Open consumers by name, each with its assignor, in one group, and wait until the group is stable."""
     async with AsyncExitStack() as stack:
         found: dict[str, Consumer] = {}
         for name, assignor in carried.items():
@@ -73,12 +73,12 @@ async def members(
                 **options,
             )
             found[name] = await stack.enter_async_context(consumer)
-        await rest(found)
+        await poll_for_a_while(found)
         yield found
 
 
-async def rest(consumers: Mapping[str, Consumer]) -> list[int]:
-    """Everybody polls for a while. Gives how many records each has read."""
+async def poll_for_a_while(consumers: Mapping[str, Consumer]) -> list[int]:
+    """Poll with each consumer for a while. Return how many records each has read."""
     counts = dict.fromkeys(consumers, 0)
     for _ in range(12):
         for name, consumer in consumers.items():
@@ -86,27 +86,27 @@ async def rest(consumers: Mapping[str, Consumer]) -> list[int]:
     return list(counts.values())
 
 
-def shares(consumers: Mapping[str, Consumer]) -> dict[str, list[int]]:
+def assignments(consumers: Mapping[str, Consumer]) -> dict[str, list[int]]:
     return {name: sorted(number for _, number in consumer.assignment) for name, consumer in consumers.items()}
 
 
 @pytest.mark.parametrize(("aware", "crossing"), [(False, 1.0), (True, 0.0)], ids=["range", "near-leader"])
 async def test_bytes_that_cross_racks(autojump_clock, aware: bool, crossing: float) -> None:
-    """A consumer and a broker in each of two racks. Counted is what was fetched, by where it came from."""
+    """Two racks, each with a consumer and a broker: count the fetched bytes by consumer and broker."""
     racks = {"consumer1": "rack1", "consumer2": "rack2"}
     config = QUICK | {"default.replication.factor": 2}
     async with open_cluster(brokers=2, topics={"t": 4}, config=config) as cluster:
         for number, node in enumerate((1, 1, 0, 0)):
             cluster.move_leader("t", number, node)
         carried = {name: OWN.NearLeaderAssignor(rack) if aware else "range" for name, rack in racks.items()}
-        network = {name: Racked(cluster, name) for name in racks}
+        network = {name: RackNetwork(cluster, name) for name in racks}
         async with members(cluster, carried, network) as consumers:
             assert cluster.groups()["g"].protocol == ("near-leader" if aware else "range")
             near, far = [0, 1], [2, 3]
-            assert shares(consumers) == {"consumer1": far if aware else near, "consumer2": near if aware else far}
+            assert assignments(consumers) == {"consumer1": far if aware else near, "consumer2": near if aware else far}
             for number in range(4):
                 cluster.produce("t", [b"x" * 100] * (number + 1), partition=number)
-            assert sorted(await rest(consumers)) == [3, 7]
+            assert sorted(await poll_for_a_while(consumers)) == [3, 7]
             read = {
                 (racks[name], RACKS[node]): size for name, wire in network.items() for node, size in wire.read.items()
             }
@@ -115,31 +115,31 @@ async def test_bytes_that_cross_racks(autojump_clock, aware: bool, crossing: flo
         assert sum(size for (here, there), size in read.items() if here != there) == crossing * total
 
 
-async def test_one_with_user_data_is_plugged_in(autojump_clock) -> None:
-    """The leader knows of the other's weight by what stood in its JoinGroup."""
+async def test_assignor_with_user_data(autojump_clock) -> None:
+    """The leader gets the other member's weight from the user data of its JoinGroup."""
     async with open_cluster(topics={"t": 6}, config=QUICK) as cluster:
         carried = {"light": OWN.WeightedAssignor(1), "heavy": OWN.WeightedAssignor(2)}
         async with members(cluster, carried) as consumers:
             assert cluster.groups()["g"].protocol == "weighted"
-            assert {name: len(share) for name, share in shares(consumers).items()} == {"light": 2, "heavy": 4}
+            assert {name: len(share) for name, share in assignments(consumers).items()} == {"light": 2, "heavy": 4}
 
 
 @pytest.mark.parametrize(("name", "kept"), [("sticky", 4), ("roundrobin", 2)])
-async def test_what_it_heard_in_one_generation_it_says_in_the_next(autojump_clock, name: str, kept: int) -> None:
-    """sticky keeps the share that it was told with on_assignment, so whoever stays keeps all; round robin has no memory."""
+async def test_sticky_assignor_keeps_its_assignment_between_rounds(autojump_clock, name: str, kept: int) -> None:
+    """sticky keeps the assignment of on_assignment, so remaining members keep theirs; roundrobin does not."""
     carried = dict.fromkeys(("C0", "C1", "C2"), name)
     async with open_cluster(topics={"t": 6}, config=QUICK) as cluster, members(cluster, carried) as consumers:
-        before = shares(consumers)
+        before = assignments(consumers)
         assert [len(share) for share in before.values()] == [2, 2, 2]
         await consumers.pop("C1").unsubscribe()
-        await rest(consumers)
-        after = shares(consumers)
+        await poll_for_a_while(consumers)
+        after = assignments(consumers)
         assert [len(share) for share in after.values()] == [3, 3]
         assert sum(len({*share} & {*before[who]}) for who, share in after.items()) == kept
 
 
-class Curious(Assignor):
-    """Everything to the first by its name. ``saw``: groups that it was asked about; ``heard``: what it got, and when."""
+class RecordingAssignor(Assignor):
+    """Assigns everything to the first instance id. ``saw``: members of each call; ``heard``: own assignments."""
 
     name = "curious"
     protocols = (COOPERATIVE, EAGER)
@@ -161,13 +161,13 @@ class Curious(Assignor):
         self.heard.append((generation, list(assignment.partitions)))
 
 
-async def test_what_its_interface_has_since_2_4(autojump_clock) -> None:
-    """User data in place of a whole subscription; protocols; what is owned, since when, by whom, where; the generation."""
-    curious = {name: Curious() for name in ("first", "second")}
+async def test_arguments_of_the_assignor_interface(autojump_clock) -> None:
+    """User data, protocols, owned partitions with their generation, instance ids, racks, and the generation."""
+    curious = {name: RecordingAssignor() for name in ("first", "second")}
     every = [("t", 0), ("t", 1)]
     async with open_cluster(topics={"t": 2}, config=QUICK) as cluster:
         async with members(cluster, curious, static=True, client_rack="here") as consumers:
-            assert shares(consumers) == {"first": [0, 1], "second": []}
+            assert assignments(consumers) == {"first": [0, 1], "second": []}
             joined = cluster.groups()["g"].generation
         leader = curious["first"]
         assert leader.saw[0] == {"first": Subscription(["t"], b"t", [], -1, "here", "first")}

@@ -1,4 +1,4 @@
-"""The engine on trio: connections that come and go, the clock, and what happens when a part of it breaks."""
+"""The engine on trio: connections, timers and failures."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from mockbroker.consumer import ConsumerError, open_consumer
 QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0}
 
 
-async def test_over_real_sockets() -> None:
+async def test_consumers_over_real_sockets() -> None:
     async with open_cluster(topics={"t": 2}, config=QUICK) as cluster:
         cluster.produce("t", ["a", "b"], partition=0)
         async with open_consumer(
             cluster.bootstrap_servers, group="g", topics=["t"], auto_offset_reset="earliest"
         ) as consumer:
-            got = [record.value async for record, _ in zip_of(consumer, 2)]
+            got = [record.value async for record, _ in tagged(consumer, 2)]
         assert got == [b"a", b"b"]
         assert (cluster.committed("g")["t", 0], cluster.groups()["g"].state) == (2, "Empty")
 
 
-async def zip_of(consumer: Any, count: int) -> AsyncIterator[tuple[Any, ...]]:
-    """So many of its records."""
+async def tagged(consumer: Any, count: int) -> AsyncIterator[tuple[Any, ...]]:
+    """Return `number` of its records."""
     for number in range(count):
         yield await consumer.__anext__(), number
 
 
-async def test_a_port_that_nobody_listens_on(unused_port: int) -> None:
+async def test_poll_with_a_closed_port_returns_no_records(unused_port: int) -> None:
     async with open_consumer(f"127.0.0.1:{unused_port}", group="g", topics=["t"]) as consumer:
         assert await consumer.poll(0.2) == []
 
@@ -47,7 +47,7 @@ def unused_port() -> int:
         return port
 
 
-async def test_a_peer_that_talks_nonsense(autojump_clock) -> None:
+async def test_invalid_response_closes_the_connection(autojump_clock) -> None:
     connected = 0
 
     async def connect(host: str, port: int) -> trio.abc.Stream:
@@ -59,10 +59,10 @@ async def test_a_peer_that_talks_nonsense(autojump_clock) -> None:
 
     async with open_consumer("web:80", connect=connect, group="g", topics=["t"]) as consumer:
         assert await consumer.poll(10) == []
-        assert 8 <= connected <= 25, "tried again, ever more slowly"
+        assert 8 <= connected <= 25, "retried with a growing backoff"
 
 
-async def test_a_peer_that_says_nothing(autojump_clock) -> None:
+async def test_peer_that_does_not_respond_times_out(autojump_clock) -> None:
     connected = []
 
     async def connect(host: str, port: int) -> trio.abc.Stream:
@@ -77,7 +77,7 @@ async def test_a_peer_that_says_nothing(autojump_clock) -> None:
         assert [round(at) for at in connected] == [0, 10, 20], "each has 10 s to be ready"
 
 
-async def test_a_peer_that_does_not_even_connect(autojump_clock) -> None:
+async def test_connect_that_never_returns_times_out(autojump_clock) -> None:
     tried = []
 
     async def connect(host: str, port: int) -> trio.abc.Stream:
@@ -90,13 +90,13 @@ async def test_a_peer_that_does_not_even_connect(autojump_clock) -> None:
         assert [round(at) for at in tried] == [0, 10, 20]
 
 
-async def test_a_connection_that_is_given_up_is_not_kept(autojump_clock) -> None:
+async def test_closed_connection_is_not_kept_open(autojump_clock) -> None:
     waiting = 0
     held: list[trio.abc.Stream] = []
 
     async def connect(host: str, port: int) -> trio.abc.Stream:
         nonlocal waiting
-        if host == "deaf":  # takes the connection and reads nothing
+        if host == "deaf":  # accepts the connection and reads nothing
             near, far = trio.testing.lockstep_stream_pair()
             held.append(far)
             return near
@@ -119,7 +119,7 @@ async def test_a_connection_that_is_given_up_is_not_kept(autojump_clock) -> None
 
 
 @pytest.mark.parametrize("bad", ["connect", "engine"])
-async def test_what_breaks_inside_comes_out(autojump_clock, bad: str) -> None:
+async def test_internal_error_is_raised_to_the_user(autojump_clock, bad: str) -> None:
     async def connect(host: str, port: int) -> trio.abc.Stream:
         raise ZeroDivisionError
 
@@ -139,7 +139,7 @@ async def test_what_breaks_inside_comes_out(autojump_clock, bad: str) -> None:
         assert trio.current_time() < 30
 
 
-async def test_the_coordinator_moves_and_dies(autojump_clock) -> None:
+async def test_consumer_follows_a_coordinator_that_moves_and_dies(autojump_clock) -> None:
     async with open_cluster(brokers=3, topics={"t": 3}, config=QUICK) as cluster:
         network = InProcessNetwork(cluster)
         async with open_consumer(
@@ -167,7 +167,7 @@ async def test_the_coordinator_moves_and_dies(autojump_clock) -> None:
         assert cluster.committed("g")["t", 0] == 1
 
 
-async def test_two_connections_for_each_consumer_and_broker(autojump_clock) -> None:
+async def test_one_connection_to_a_broker_and_one_to_a_coordinator(autojump_clock) -> None:
     async with open_cluster(topics={"t": 1}, config=QUICK) as cluster:
         network = InProcessNetwork(cluster)
         async with open_consumer(
@@ -175,11 +175,11 @@ async def test_two_connections_for_each_consumer_and_broker(autojump_clock) -> N
         ) as consumer:
             await consumer.poll(30)
             open_now = [stream for _, stream in network.streams if not stream.cut]
-            assert len(open_now) == 2, "one for the group, one for reading; that to the first address is hung up"
+            assert len(open_now) == 2, "one for the group, one for reading; the bootstrap connection is closed"
         assert [stream for _, stream in network.streams if not stream.cut] == []
 
 
-async def test_a_fatal_error_is_raised_by_the_poll_that_waits(autojump_clock) -> None:
+async def test_waiting_poll_raises_a_fatal_error(autojump_clock) -> None:
     async with open_cluster(topics={"t": 1}, config=QUICK) as cluster:
         network = InProcessNetwork(cluster)
         with pytest.raises(ConsumerError, match="INVALID_SESSION_TIMEOUT"):

@@ -1,4 +1,4 @@
-"""Members amid errors, lost connections and late answers, by seed: what the user hears fits together, and all ends well."""
+"""Members under random errors, lost connections and late responses: listener calls stay consistent, members recover."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ CODES = {
 TOPICS = {"t": 4, "u": 3}
 
 
-class Trouble:
-    """One member and its broken world. ``owned``: what the listener was told."""
+class FaultyCluster:
+    """One member with random faults. ``owned``: the assignment according to the listener calls."""
 
     def __init__(self, seed: int, **settings: Any) -> None:
         self.random = Random(seed)
@@ -47,7 +47,7 @@ class Trouble:
         cluster.engine.subscribe(["t"])
 
     def do(self) -> None:
-        """Something happens."""
+        """Do one random action, then check the invariants."""
         cluster, random = self.cluster, self.random
         act = random.choice(["poll", "wait", *["answer"] * 8, "cut", "refuse", "subscribe", "rejoin", "commit"])
         try:
@@ -74,13 +74,13 @@ class Trouble:
 
     def hears(self, what: str) -> None:
         if what == "assigned":
-            assert self.cluster.member.identity.generation > 0, "nothing is assigned to who is no member"
+            assert self.cluster.member.identity.generation > 0, "only members get an assignment"
 
     def links(self) -> list[Any]:
-        return [link for link in self.cluster.links if link.state.value in ("agreeing", "ready")]
+        return [link for link in self.cluster.links if link.state.value in ("checking api versions", "ready")]
 
     def answer_one(self) -> None:
-        """The first that is open over some connection, rightly or not."""
+        """Answer the first pending request of a random connection, correctly or with an error."""
         first: dict[Any, ReceivedRequest] = {}
         for asked in self.cluster.requests:
             if not asked.done and asked.link in self.links():
@@ -133,14 +133,14 @@ class Trouble:
                     protocol_type="consumer", protocol_name=asked.body.protocol_name, assignment=blob
                 )
             case "ConsumerGroupHeartbeat":
-                return self.beaten(asked.body.member_epoch)
+                return self.heartbeat_response(asked.body.member_epoch)
         return cluster.answers[asked.api](asked)
 
     def share(self) -> list[tuple[str, int]]:
         topics = sorted(self.cluster.engine.subscription.topics)
         return [(topic, number) for topic in topics for number in range(TOPICS[topic]) if self.random.random() < 0.5]
 
-    def beaten(self, epoch: int) -> ConsumerGroupHeartbeatResponse:
+    def heartbeat_response(self, epoch: int) -> ConsumerGroupHeartbeatResponse:
         if epoch < 0:
             return ConsumerGroupHeartbeatResponse(member_id="uuid", member_epoch=epoch)
         self.generation += epoch == 0
@@ -158,7 +158,7 @@ class Trouble:
         )
 
     def check(self) -> None:
-        """Nothing is given twice, and nothing is taken that was not given."""
+        """Check that no partition is assigned twice, and only assigned ones are revoked."""
         for what, partitions in self.cluster.listener_calls[self.heard :]:
             if what == "assigned":
                 assert not set(partitions) & set(self.owned), (what, partitions, self.owned)
@@ -170,12 +170,12 @@ class Trouble:
         for asked in self.cluster.requests[self.checked :]:
             if asked.api == "JoinGroup":
                 blob, _ = decode_stored(ConsumerProtocolSubscription, asked.body.protocols[0].metadata)
-                assert blob.generation_id > 0 or not blob.owned_partitions, "who is new owns nothing"
+                assert blob.generation_id > 0 or not blob.owned_partitions, "a new member owns no partitions"
         self.checked = len(self.cluster.requests)
         assert sorted(self.cluster.assigned) == sorted(self.owned)
 
     def heal(self) -> None:
-        """From now on everything works."""
+        """Stop all faults, and let the member recover."""
         cluster = self.cluster
         cluster.down = set()
         cluster.answers = dict.fromkeys([*CODES, "Metadata", "OffsetFetch", "LeaveGroup"], self.right) | {
@@ -193,29 +193,29 @@ class Trouble:
 
 
 UNJOINED, PREPARING, COMPLETING, STABLE = ClassicState
-MOVES = {  # every way there is from one state to another
+TRANSITIONS = {  # all transitions between states
     (UNJOINED, PREPARING),
     (PREPARING, COMPLETING),
     (COMPLETING, STABLE),
-    (STABLE, PREPARING),  # it has to join again
-    (COMPLETING, PREPARING),  # SyncGroup was answered that it has to
+    (STABLE, PREPARING),  # a rejoin
+    (COMPLETING, PREPARING),  # SyncGroup failed with REBALANCE_IN_PROGRESS
     *((state, UNJOINED) for state in (PREPARING, COMPLETING, STABLE)),  # a failure
 }
 
 
-def moves(seed: int, kind: str) -> set[tuple[ClassicState, ClassicState]]:
-    """Those that a member makes in trouble."""
-    trouble = Trouble(seed, assignors=[kind])
+def transitions(seed: int, kind: str) -> set[tuple[ClassicState, ClassicState]]:
+    """Return the state transitions of a member under faults."""
+    trouble = FaultyCluster(seed, assignors=[kind])
     status, seen = trouble.cluster.member.status, set()
     usual = type(status)
 
-    class Watched(usual):  # type: ignore[misc, valid-type]
+    class RecordingStatus(usual):  # type: ignore[misc, valid-type]
         def __setattr__(self, name: str, value: Any) -> None:
             if name == "state" and value is not self.state:
                 seen.add((self.state, value))
             super().__setattr__(name, value)
 
-    status.__class__ = Watched
+    status.__class__ = RecordingStatus
     for _ in range(200):
         trouble.do()
     return seen
@@ -223,21 +223,21 @@ def moves(seed: int, kind: str) -> set[tuple[ClassicState, ClassicState]]:
 
 @pytest.mark.parametrize("kind", ["range", "cooperative-sticky"])
 def test_member_makes_exactly_the_transitions_of_the_table(kind: str) -> None:
-    assert set().union(*(moves(seed, kind) for seed in range(25))) == MOVES
+    assert set().union(*(transitions(seed, kind) for seed in range(25))) == TRANSITIONS
 
 
 @pytest.mark.parametrize("kind", ["range", "cooperative-sticky", "consumer"])
 @pytest.mark.parametrize("seed", range(amount(8, 25)))
-def test_what_the_user_hears_fits_together_and_all_ends_well(kind: str, seed: int) -> None:
+def test_listener_calls_are_consistent_and_the_member_recovers(kind: str, seed: int) -> None:
     settings = {"group_protocol": "consumer"} if kind == "consumer" else {"assignors": [kind]}
-    trouble = Trouble(seed, **settings)
+    trouble = FaultyCluster(seed, **settings)
     for _ in range(200):
         trouble.do()
     trouble.heal()
     member = trouble.cluster.member
     if kind == "consumer":
         assert (member.epoch, member.member_id) == (trouble.generation, "uuid")
-        trouble.random.random = lambda: 1.0  # the target changes no more
+        trouble.random.random = lambda: 1.0  # the target does not change any more
         trouble.cluster.wait(12.0, polling=True)
     assert member.stable
     if kind != "consumer":

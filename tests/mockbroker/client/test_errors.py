@@ -1,4 +1,4 @@
-"""What each error code does where it comes: one row of a table, one fact. OffsetFetch has a file of its own."""
+"""The effect of each error code in each response. OffsetFetch is tested in test_position_resolver.py."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mockbroker.client.errors import (
     name,
 )
 
-NOBODY = (-1, "")
+NO_MEMBER = (-1, "")
 
 
 def raised(act: Callable[[], None]) -> Exception | None:
@@ -56,7 +56,7 @@ FIND = [  # error, what the user gets
 
 @pytest.mark.parametrize(("code", "error"), FIND)
 @pytest.mark.parametrize("newest", [3, 4])
-def test_find_coordinator(code: E, error: type[Exception] | None, newest: int) -> None:
+def test_find_coordinator_errors(code: E, error: type[Exception] | None, newest: int) -> None:
     cluster = subscribed(served={"FindCoordinator": (0, newest)})
     del cluster.answers["FindCoordinator"]
     cluster.poll()
@@ -66,12 +66,12 @@ def test_find_coordinator(code: E, error: type[Exception] | None, newest: int) -
     assert cluster.count("FindCoordinator") == 1, "not at once"
     cluster.wait(0.1)
     assert cluster.count("FindCoordinator") == 2
-    assert cluster.count("Metadata") > asked_metadata, "a lookup that failed asks for metadata too"
+    assert cluster.count("Metadata") > asked_metadata, "a failed lookup refreshes metadata too"
     cluster.answer("FindCoordinator", cluster.find_coordinator(cluster.request("FindCoordinator")))
     assert cluster.pending("JoinGroup")
 
 
-def test_find_coordinator_waits_longer_each_time() -> None:
+def test_find_coordinator_backoff_grows() -> None:
     cluster = subscribed()
     del cluster.answers["FindCoordinator"]
     cluster.poll()
@@ -88,7 +88,7 @@ def test_find_coordinator_waits_longer_each_time() -> None:
     ]
 
 
-# --- JoinGroup and SyncGroup: who it is then, when the next JoinGroup goes, whether the coordinator is looked for --
+# --- JoinGroup and SyncGroup: who it is then, when the next JoinGroup goes, whether the coordinator is looked up --
 
 SOON, AT_ONCE, NEVER = 0.1, 0.0, None
 OWN = (5, "me")
@@ -96,7 +96,7 @@ JOIN = [  # error, identity, the next JoinGroup, lookups, what the user gets
     (E.COORDINATOR_LOAD_IN_PROGRESS, OWN, SOON, 0, None),
     (E.COORDINATOR_NOT_AVAILABLE, OWN, SOON, 1, None),
     (E.NOT_COORDINATOR, OWN, SOON, 1, None),
-    (E.UNKNOWN_MEMBER_ID, NOBODY, AT_ONCE, 0, None),
+    (E.UNKNOWN_MEMBER_ID, NO_MEMBER, AT_ONCE, 0, None),
     (E.REBALANCE_IN_PROGRESS, OWN, AT_ONCE, 0, None),
     (E.MEMBER_ID_REQUIRED, (-1, "given"), AT_ONCE, 0, None),
     (E.ILLEGAL_GENERATION, None, NEVER, 0, BrokerError),
@@ -112,7 +112,7 @@ JOIN = [  # error, identity, the next JoinGroup, lookups, what the user gets
 
 
 @pytest.mark.parametrize(("code", "identity", "again", "lookups", "error"), JOIN)
-def test_join_group(code, identity, again, lookups, error) -> None:
+def test_join_group_errors(code, identity, again, lookups, error) -> None:
     cluster = subscribed(assignors=["cooperative-sticky"])
     cluster.make_stable(generation=5)
     cluster.member.rejoin("a test")
@@ -130,12 +130,10 @@ def test_join_group(code, identity, again, lookups, error) -> None:
     assert cluster.count("FindCoordinator") - before == lookups
     assert cluster.last("JoinGroup").member_id == identity[1]
     lost = identity[0] < 0
-    assert cluster.listener_calls[1:] == ([("lost", ["t0"])] if lost else []), (
-        "what is no longer its own is told before it joins"
-    )
+    assert cluster.listener_calls[1:] == ([("lost", ["t0"])] if lost else []), "on_lost is called before the join"
 
 
-def test_a_group_instance_id_that_is_too_new_is_named() -> None:
+def test_unsupported_group_instance_id_is_reported() -> None:
     cluster = subscribed(group_instance_id="one")
     cluster.poll()
     with pytest.raises(UnsupportedVersion, match="does not support group_instance_id: open the consumer without it"):
@@ -147,7 +145,7 @@ SYNC = [
     (E.COORDINATOR_NOT_AVAILABLE, OWN, SOON, 1, None),
     (E.NOT_COORDINATOR, OWN, SOON, 1, None),
     (E.ILLEGAL_GENERATION, (-1, "me"), AT_ONCE, 0, None),
-    (E.UNKNOWN_MEMBER_ID, NOBODY, AT_ONCE, 0, None),
+    (E.UNKNOWN_MEMBER_ID, NO_MEMBER, AT_ONCE, 0, None),
     (E.REBALANCE_IN_PROGRESS, OWN, AT_ONCE, 0, None),
     (E.FENCED_INSTANCE_ID, None, NEVER, 0, FencedInstance),
     (E.INCONSISTENT_GROUP_PROTOCOL, None, NEVER, 0, InconsistentGroupProtocol),
@@ -157,7 +155,7 @@ SYNC = [
 
 
 @pytest.mark.parametrize(("code", "identity", "again", "lookups", "error"), SYNC)
-def test_sync_group(code, identity, again, lookups, error) -> None:
+def test_sync_group_errors(code, identity, again, lookups, error) -> None:
     cluster = subscribed()
     cluster.poll()
     cluster.answer_join(5)
@@ -198,7 +196,7 @@ def test_poll_after_a_fatal_error_retries_as_the_same_member(api: str) -> None:
 
 
 @pytest.mark.parametrize("api", ["JoinGroup", "SyncGroup"])
-def test_a_connection_that_ends_while_joining(api: str) -> None:
+def test_connection_lost_during_join_group(api: str) -> None:
     cluster = subscribed()
     cluster.poll()
     if api == "SyncGroup":
@@ -215,10 +213,10 @@ STABLE, UNJOINED = ClassicState.STABLE, ClassicState.UNJOINED
 BEATS = [  # error, state then, identity, whether the next poll joins, lookups, whether the session is renewed
     (E.NONE, STABLE, OWN, False, 0, True),
     (E.REBALANCE_IN_PROGRESS, STABLE, OWN, True, 0, True),
-    (E.COORDINATOR_NOT_AVAILABLE, STABLE, OWN, False, 1, True),  # by being found
+    (E.COORDINATOR_NOT_AVAILABLE, STABLE, OWN, False, 1, True),  # by the successful lookup
     (E.NOT_COORDINATOR, STABLE, OWN, False, 1, True),
     (E.ILLEGAL_GENERATION, UNJOINED, (-1, "me"), True, 0, None),
-    (E.UNKNOWN_MEMBER_ID, UNJOINED, NOBODY, True, 0, None),
+    (E.UNKNOWN_MEMBER_ID, UNJOINED, NO_MEMBER, True, 0, None),
     (E.COORDINATOR_LOAD_IN_PROGRESS, STABLE, OWN, False, 0, False),
     (E.GROUP_AUTHORIZATION_FAILED, STABLE, OWN, False, 0, False),
     (E.UNKNOWN_SERVER_ERROR, STABLE, OWN, False, 0, False),
@@ -226,7 +224,7 @@ BEATS = [  # error, state then, identity, whether the next poll joins, lookups, 
 
 
 @pytest.mark.parametrize(("code", "state", "identity", "joins", "lookups", "renewed"), BEATS)
-def test_heartbeat(code, state, identity, joins, lookups, renewed) -> None:
+def test_heartbeat_errors(code, state, identity, joins, lookups, renewed) -> None:
     cluster = subscribed()
     cluster.make_stable(generation=5)
     cluster.wait_for("Heartbeat")
@@ -239,7 +237,7 @@ def test_heartbeat(code, state, identity, joins, lookups, renewed) -> None:
     if code not in (E.NONE, E.REBALANCE_IN_PROGRESS) and state is STABLE:
         began = cluster.now
         cluster.wait_for("Heartbeat", polling=False)
-        assert cluster.now - began == pytest.approx(0.1), "a beat that failed is sent again soon"
+        assert cluster.now - began == pytest.approx(0.1), "a failed heartbeat is retried after the backoff"
     cluster.poll()
     assert (cluster.count("JoinGroup") == 2) is joins
 
@@ -256,7 +254,7 @@ def test_fenced_static_member_sends_nothing_more() -> None:
     assert (cluster.count("Heartbeat"), cluster.count("JoinGroup")) == (1, 1)
 
 
-def test_heartbeats_that_all_fail_end_with_the_session() -> None:
+def test_session_expires_when_all_heartbeats_fail() -> None:
     cluster = subscribed(session_timeout=10.0)
     cluster.make_stable()
     lookups = cluster.count("FindCoordinator")
@@ -266,11 +264,11 @@ def test_heartbeats_that_all_fail_end_with_the_session() -> None:
             cluster.answer_heartbeat(E.UNKNOWN_SERVER_ERROR, polling=False)
     assert cluster.count("FindCoordinator") > lookups
     assert cluster.count("Heartbeat") > 5, "again after each backoff"
-    assert cluster.member.state is STABLE, "and nobody leaves"
+    assert cluster.member.state is STABLE, "the member stays"
 
 
 @pytest.mark.parametrize("how", ["cut", "silence"])
-def test_a_heartbeat_without_an_answer(how: str) -> None:
+def test_heartbeat_without_a_response(how: str) -> None:
     cluster = subscribed()
     cluster.make_stable()
     asked = cluster.wait_for("Heartbeat")
@@ -293,7 +291,7 @@ COMMIT = [  # error, what the user gets (None: it is sent again), lookups, ident
     (E.NOT_COORDINATOR, None, 1, OWN, False),
     (E.REQUEST_TIMED_OUT, None, 1, OWN, False),
     (E.ILLEGAL_GENERATION, CommitFailed, 0, (-1, "me"), True),
-    (E.UNKNOWN_MEMBER_ID, CommitFailed, 0, NOBODY, True),
+    (E.UNKNOWN_MEMBER_ID, CommitFailed, 0, NO_MEMBER, True),
     (E.REBALANCE_IN_PROGRESS, RebalanceInProgress, 0, OWN, True),
     (E.GROUP_AUTHORIZATION_FAILED, AuthorizationFailed, 0, OWN, False),
     (E.TOPIC_AUTHORIZATION_FAILED, AuthorizationFailed, 0, OWN, False),
@@ -305,7 +303,7 @@ COMMIT = [  # error, what the user gets (None: it is sent again), lookups, ident
 
 
 @pytest.mark.parametrize(("code", "error", "lookups", "identity", "joins"), COMMIT)
-def test_offset_commit(code, error, lookups, identity, joins) -> None:
+def test_offset_commit_errors(code, error, lookups, identity, joins) -> None:
     cluster = subscribed()
     cluster.make_stable(generation=5)
     commit = cluster.commit({("t", 0): 8})
@@ -330,7 +328,7 @@ def test_offset_commit(code, error, lookups, identity, joins) -> None:
 @pytest.mark.parametrize(
     "code", [E.COORDINATOR_LOAD_IN_PROGRESS, E.NOT_COORDINATOR, E.UNKNOWN_TOPIC_OR_PARTITION, E.REQUEST_TIMED_OUT]
 )
-def test_a_commit_that_nobody_waits_for_is_tried_once(code: E) -> None:
+def test_async_commit_is_not_retried(code: E) -> None:
     cluster = subscribed()
     cluster.make_stable()
     commit = cluster.commit({("t", 0): 8}, retried=False)
@@ -341,7 +339,7 @@ def test_a_commit_that_nobody_waits_for_is_tried_once(code: E) -> None:
     assert cluster.count("OffsetCommit") == 1
 
 
-def test_a_commit_of_a_fenced_instance() -> None:
+def test_commit_of_a_fenced_instance() -> None:
     cluster = subscribed(group_instance_id="one")
     cluster.make_stable()
     commit = cluster.commit({("t", 0): 8})
@@ -352,7 +350,7 @@ def test_a_commit_of_a_fenced_instance() -> None:
 
 
 @pytest.mark.parametrize("retried", [True, False])
-def test_a_commit_over_a_connection_that_ends(retried: bool) -> None:
+def test_connection_lost_during_a_commit(retried: bool) -> None:
     cluster = subscribed()
     cluster.make_stable()
     commit = cluster.commit({("t", 0): 8}, retried=retried)
@@ -365,10 +363,10 @@ def test_a_commit_over_a_connection_that_ends(retried: bool) -> None:
     assert commit.error is None
 
 
-# --- in words ---------------------------------------------------------------------------------------------------
+# --- names ---------------------------------------------------------------------------------------------------
 
 
-def test_names() -> None:
+def test_error_names() -> None:
     assert name(25) == "UNKNOWN_MEMBER_ID"
     assert name(31_000) == "error 31000"
     assert str(broker_error(82, "Heartbeat")) == "Heartbeat: FENCED_INSTANCE_ID"

@@ -1,4 +1,4 @@
-"""What a fetch session tells, and what it takes for an answer (KIP-227)."""
+"""Requests and responses of a fetch session (KIP-227)."""
 
 from __future__ import annotations
 
@@ -11,86 +11,86 @@ T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
 ID, OTHER = UUID(int=1), UUID(int=2)
 
 
-def asked(offset: int = 0, epoch: int = 0, topic_id: UUID = ID) -> PartitionRequest:
+def request(offset: int = 0, epoch: int = 0, topic_id: UUID = ID) -> PartitionRequest:
     return PartitionRequest(offset, epoch, -1, topic_id)
 
 
-def begun(*partitions: Any) -> FetchSession:
+def established(*partitions: Any) -> FetchSession:
     session = FetchSession()
-    session.next_request({partition: asked() for partition in partitions})
+    session.next_request({partition: request() for partition in partitions})
     session.handle_response(7)
     return session
 
 
-def test_a_full_request_names_everything():
+def test_full_request_lists_all_partitions():
     session = FetchSession()
-    wanted = {T0: asked(), T1: asked(5)}
+    wanted = {T0: request(), T1: request(5)}
     assert (session.full, session.next_request(wanted)) == (True, (wanted, ()))
     assert (session.session_id, session.epoch) == (0, 0)
 
 
-def test_a_full_answer_has_exactly_what_was_named():
+def test_full_response_has_exactly_the_requested_partitions():
     session = FetchSession()
-    session.next_request({T0: asked(), T1: asked()})
+    session.next_request({T0: request(), T1: request()})
     assert session.accepts({T0, T1})
     assert not session.accepts({T0})
     assert not session.accepts({T0, T1, T2})
 
 
-def test_then_only_news_are_told():
-    """An offset or an epoch that moved, what is new, and what is not wanted any more."""
-    session = begun(T0, T1)
+def test_incremental_request_lists_only_changes():
+    """Changed offsets and epochs, new partitions, and partitions to forget."""
+    session = established(T0, T1)
     assert (session.session_id, session.epoch, session.full) == (7, 1, False)
-    told, forgotten = session.next_request({T0: asked(), T1: asked(3)})
-    assert (told, forgotten) == ({T1: asked(3)}, [])
+    changed, forgotten = session.next_request({T0: request(), T1: request(3)})
+    assert (changed, forgotten) == ({T1: request(3)}, [])
     session.handle_response(7)
-    told, forgotten = session.next_request({T0: asked(epoch=1), T2: asked()})
-    assert (told, forgotten) == ({T0: asked(epoch=1), T2: asked()}, [(T1, asked(3))])
+    changed, forgotten = session.next_request({T0: request(epoch=1), T2: request()})
+    assert (changed, forgotten) == ({T0: request(epoch=1), T2: request()}, [(T1, request(3))])
     assert session.epoch == 2
 
 
-def test_a_topic_made_anew_is_forgotten_by_its_old_id():
-    session = begun(T0)
-    told, forgotten = session.next_request({T0: asked(topic_id=OTHER)})
-    assert (told, forgotten) == ({T0: asked(topic_id=OTHER)}, [(T0, asked())])
+def test_recreated_topic_is_forgotten_by_its_old_id():
+    session = established(T0)
+    changed, forgotten = session.next_request({T0: request(topic_id=OTHER)})
+    assert (changed, forgotten) == ({T0: request(topic_id=OTHER)}, [(T0, request())])
 
 
-def test_a_later_answer_may_leave_out_what_did_not_change():
-    session = begun(T0, T1)
-    session.next_request({T0: asked(1), T1: asked()})
+def test_incremental_response_may_omit_unchanged_partitions():
+    session = established(T0, T1)
+    session.next_request({T0: request(1), T1: request()})
     assert session.accepts(set())
     assert session.accepts({T1})
     assert not session.accepts({T2})
 
 
-def test_a_request_that_was_not_answered_is_told_again():
-    session = begun(T0, T1)
-    session.next_request({T0: asked(9), T1: asked()})
-    assert session.next_request({T0: asked(9), T1: asked()}) == ({T0: asked(9)}, [])
+def test_changes_of_a_failed_request_are_sent_again():
+    session = established(T0, T1)
+    session.next_request({T0: request(9), T1: request()})
+    assert session.next_request({T0: request(9), T1: request()}) == ({T0: request(9)}, [])
 
 
-def test_a_broker_that_ends_it():
-    """Session 0 in an answer: the next request is a full one again."""
-    session = begun(T0)
-    session.next_request({T0: asked(1)})
+def test_session_id_0_in_a_response_ends_the_session():
+    """The next request is a full one again."""
+    session = established(T0)
+    session.next_request({T0: request(1)})
     session.handle_response(0)
     assert (session.session_id, session.full) == (0, True)
 
 
-def test_to_begin_anew_says_what_to_end():
-    session = begun(T0)
+def test_new_session_names_the_one_to_close():
+    session = established(T0)
     session.start_new()
-    assert (session.session_id, session.epoch, session.next_request({T0: asked()})) == (7, 0, ({T0: asked()}, ()))
+    assert (session.session_id, session.epoch, session.next_request({T0: request()})) == (7, 0, ({T0: request()}, ()))
     session.handle_response(8)
     assert (session.session_id, session.epoch) == (8, 1)
     session.reset()
     assert (session.session_id, session.epoch) == (0, 0)
 
 
-def test_epochs_wrap_around():
-    """Behind the largest comes 1: 0 would begin a session."""
-    session = begun(T0)
+def test_session_epoch_wraps_around_to_1():
+    """The largest epoch is followed by 1, since 0 would start a session."""
+    session = established(T0)
     session.epoch = MAX_EPOCH
-    session.next_request({T0: asked()})
+    session.next_request({T0: request()})
     session.handle_response(7)
     assert session.epoch == 1

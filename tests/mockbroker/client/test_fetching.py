@@ -1,4 +1,4 @@
-"""The fetcher among leaders that a test plays: who is asked for what and when, and which answers count."""
+"""The fetcher: requests to the leaders, and which responses are used."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
 VERSIONS = range(4, 19)
 
 
-def ready(leaders: Any = None, *, records: int = 10, batch: int = 5, **how: Any) -> FakeLogCluster:
-    """Logs with some records, and the first fetches under way."""
+def fetching(leaders: Any = None, *, records: int = 10, batch: int = 5, **how: Any) -> FakeLogCluster:
+    """Return a cluster whose logs have records, with the first fetches in flight."""
     cluster = FakeLogCluster({T0: 0} if leaders is None else leaders, **how)
     for log in cluster.logs.values():
         for _ in range(records // batch):
@@ -37,8 +37,8 @@ def lines(answer: FetchResponse) -> list[FetchedPartition]:
     return [line for topic in answer.responses for line in topic.partitions]
 
 
-def changed(cluster: FakeLogCluster, asked: Any, **fields: Any) -> FetchResponse:
-    """The right answer, but for these fields of its partitions."""
+def fetch_with(cluster: FakeLogCluster, asked: Any, **fields: Any) -> FetchResponse:
+    """Return the correct response, with these fields of its partitions changed."""
     answer = cluster.fetch(asked)
     for line in lines(answer):
         for name, value in fields.items():
@@ -47,21 +47,21 @@ def changed(cluster: FakeLogCluster, asked: Any, **fields: Any) -> FetchResponse
 
 
 def failing(cluster: FakeLogCluster, asked: Any, code: int, **fields: Any) -> FetchResponse:
-    return changed(cluster, asked, error_code=code, records=b"", high_watermark=-1, **fields)
+    return fetch_with(cluster, asked, error_code=code, records=b"", high_watermark=-1, **fields)
 
 
-# Asking
+# Requests
 
 
 def test_one_request_for_each_leader():
     """Ten partitions on three nodes: three requests, each with all of its leader's partitions."""
-    cluster = ready({("t", n): n % 3 for n in range(10)})
+    cluster = fetching({("t", n): n % 3 for n in range(10)})
     found = {asked.node: sorted(n for _, n in cluster.fetch_offsets(asked)) for asked in cluster.fetches}
     assert found == {0: [0, 3, 6, 9], 1: [1, 4, 7], 2: [2, 5, 8]}
 
 
-def test_one_request_under_way_with_each_node():
-    cluster = ready({T0: 0, T1: 0, T2: 1})
+def test_one_fetch_in_flight_to_each_node():
+    cluster = fetching({T0: 0, T1: 0, T2: 1})
     assert len(cluster.fetches) == 2
     cluster.engine.assign([T0, T1, T2])
     for _ in range(3):
@@ -74,14 +74,14 @@ def test_one_request_under_way_with_each_node():
 
 
 def test_the_next_request_is_sent_before_the_poll_returns():
-    cluster = ready()
+    cluster = fetching()
     cluster.answer_rightly(only(cluster))
     assert offsets(cluster.poll_records()) == list(range(10))
     assert cluster.fetch_offsets(only(cluster)) == {T0: 10}
 
 
-def test_what_is_asked():
-    cluster = ready(
+def test_fetch_request_fields():
+    cluster = fetching(
         fetch_min_bytes=7,
         fetch_max_wait=0.25,
         fetch_max_bytes=999,
@@ -103,9 +103,9 @@ def test_what_is_asked():
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_version(version):
-    """Names up to 12, ids from 13 on, and sessions from 7 on; the same records come of all."""
-    cluster = ready({T0: 0, ("u", 1): 0, ("u", 0): 0}, served={"Fetch": (4, version)})
+def test_fetch_request_by_version(version):
+    """Topic names up to v12, ids from v13, sessions from v7; all versions return the same records."""
+    cluster = fetching({T0: 0, ("u", 1): 0, ("u", 0): 0}, served={"Fetch": (4, version)})
     found = []
     for _ in range(3):
         asked = only(cluster)
@@ -117,8 +117,8 @@ def test_every_version(version):
     assert (only(cluster).body.session_epoch > 0) is (version >= 7)
 
 
-def test_topics_without_ids_are_asked_for_by_name():
-    cluster = ready(ids=False)
+def test_topics_without_ids_are_fetched_by_name():
+    cluster = fetching(ids=False)
     assert only(cluster).version == 12
 
 
@@ -139,7 +139,7 @@ def test_no_position_or_no_leader_means_no_fetch():
     cluster.answer_all()
     before = len(cluster.of("Metadata"))
     cluster.wait(0.5)
-    assert len(cluster.of("Metadata")) > before, "the leader is looked for"
+    assert len(cluster.of("Metadata")) > before, "the leader is looked up"
     cluster.leaders[T1] = 1
     cluster.wait(3.0)
     cluster.hold("Fetch")
@@ -147,9 +147,9 @@ def test_no_position_or_no_leader_means_no_fetch():
     assert {asked.node: cluster.fetch_offsets(asked) for asked in cluster.fetches}[1] == {T1: 5, T2: 0}
 
 
-def test_what_can_be_asked_for():
-    """Assigned, less what is paused, queued or being handed out."""
-    cluster = ready({("t", n): n % 2 for n in range(6)})
+def test_fetchable_partitions():
+    """All assigned partitions except paused ones and those with buffered records."""
+    cluster = fetching({("t", n): n % 2 for n in range(6)})
     cluster.positions.of(("t", 4)).paused = True
     assert set(cluster.fetcher.fetchable()) == {("t", n) for n in (0, 1, 2, 3, 5)}
     cluster.answer_rightly(next(asked for asked in cluster.fetches if asked.node == 0))
@@ -160,11 +160,11 @@ def test_what_can_be_asked_for():
     assert set(cluster.fetcher.fetchable()) == {("t", n) for n in (0, 1, 3, 5)}
 
 
-# Handing out
+# Records
 
 
 def test_max_poll_records_cuts():
-    cluster = ready(records=1200, batch=100)
+    cluster = fetching(records=1200, batch=100)
     cluster.answer_rightly(only(cluster))
     polls = [cluster.poll_records() for _ in range(3)]
     assert [len(some) for some in polls] == [500, 500, 200]
@@ -172,15 +172,15 @@ def test_max_poll_records_cuts():
 
 
 def test_records_come_by_partition_in_the_order_of_responses():
-    cluster = ready({T0: 0, T1: 1, T2: 2})
+    cluster = fetching({T0: 0, T1: 1, T2: 2})
     by_node = {asked.node: asked for asked in cluster.fetches}
     for node in (2, 0, 1):
         cluster.answer_rightly(by_node[node])
     assert [record.partition for record in cluster.poll_records()] == [2] * 10 + [0] * 10 + [1] * 10
 
 
-def test_what_was_taken_away_is_dropped():
-    cluster = ready({T0: 0, T1: 1})
+def test_response_for_a_revoked_partition_is_dropped():
+    cluster = fetching({T0: 0, T1: 1})
     cluster.answer_all()
     assert offsets(cluster.poll_records(3)) == [0, 1, 2]
     cluster.positions.assign([T1])
@@ -188,8 +188,8 @@ def test_what_was_taken_away_is_dropped():
 
 
 def test_response_for_a_reassigned_partition_is_dropped():
-    """It is the same partition, but not the same assignment: somebody else may have read on."""
-    cluster = ready()
+    """The partition was revoked and assigned again: another member may have read it meanwhile."""
+    cluster = fetching()
     cluster.positions.assign([])
     cluster.positions.assign([T0])
     cluster.seek(T0, 0)
@@ -199,8 +199,8 @@ def test_response_for_a_reassigned_partition_is_dropped():
     assert offsets(cluster.poll_records()) == list(range(10))
 
 
-def test_what_is_paused_is_kept():
-    cluster = ready({T0: 0, T1: 1})
+def test_records_of_a_paused_partition_are_kept():
+    cluster = fetching({T0: 0, T1: 1})
     cluster.answer_all()
     assert offsets(cluster.poll_records(3)) == [0, 1, 2]
     cluster.positions.of(T0).paused = True
@@ -215,27 +215,27 @@ def test_what_is_paused_is_kept():
 
 
 @pytest.mark.parametrize("to", [0, 2, 7, 4])
-def test_a_seek_drops_what_was_fetched_for_elsewhere(to):
-    """Before the answer comes, while it waits, and while it is handed out."""
+def test_seek_drops_records_of_other_offsets(to):
+    """Before the response, while it is buffered, and while its records are returned."""
     right = list(range(to, 10))
-    before = ready()
+    before = fetching()
     before.seek(T0, to)
     before.answer_rightly(only(before))
-    waits = ready()
+    waits = fetching()
     waits.answer_rightly(only(waits))
     waits.seek(T0, to)
-    begun = ready()
+    begun = fetching()
     begun.answer_rightly(only(begun))
     assert offsets(begun.poll_records(4)) == [0, 1, 2, 3]
     begun.seek(T0, to)
     for cluster, fits in ((before, 0), (waits, 0), (begun, 4)):
-        assert offsets(cluster.poll_records()) == (right if to == fits else []), "where it stood, it goes on"
+        assert offsets(cluster.poll_records()) == (right if to == fits else []), "it continues at its position"
         if to != fits:
             assert read_all(cluster) == right
 
 
-def test_a_batch_that_begins_before_the_position():
-    cluster = ready()
+def test_records_before_the_position_are_skipped():
+    cluster = fetching()
     cluster.answer_rightly(only(cluster))
     cluster.poll_records()
     cluster.seek(T0, 3)
@@ -245,7 +245,7 @@ def test_a_batch_that_begins_before_the_position():
     assert offsets(cluster.poll_records()) == [3, 4, 5, 6, 7, 8, 9]
 
 
-def test_a_first_batch_larger_than_every_limit():
+def test_first_batch_may_exceed_every_limit():
     cluster = FakeLogCluster({T0: 0}, max_partition_fetch_bytes=10, fetch_max_bytes=10)
     cluster.logs[T0].add(100)
     cluster.logs[T0].add(1)
@@ -256,8 +256,8 @@ def test_a_first_batch_larger_than_every_limit():
     assert offsets(cluster.poll_records()) == [100]
 
 
-def test_an_answer_without_news_moves_nothing():
-    cluster = ready(records=0)
+def test_empty_response_does_not_move_the_position():
+    cluster = fetching(records=0)
     for _ in range(3):
         cluster.answer_rightly(only(cluster))
         assert (cluster.poll_records(), cluster.position(T0)) == ([], 0)
@@ -266,8 +266,8 @@ def test_an_answer_without_news_moves_nothing():
     assert offsets(cluster.poll_records()) == [0, 1]
 
 
-def test_positions_know_marks_and_lag():
-    cluster = ready(isolation_level="read_committed")
+def test_positions_have_high_watermark_and_lag():
+    cluster = fetching(isolation_level="read_committed")
     log = cluster.logs[T0]
     log.stable, log.start = 5, 0
     cluster.answer_rightly(only(cluster))
@@ -276,8 +276,8 @@ def test_positions_know_marks_and_lag():
     assert (position.high_watermark, position.last_stable_offset, position.log_start_offset) == (10, 5, 0)
 
 
-def test_latency_and_throttle_are_kept():
-    cluster = ready()
+def test_latency_and_throttle_time_are_recorded():
+    cluster = fetching()
     asked = only(cluster)
     answer = cluster.fetch(asked)
     answer.throttle_time_ms = 70
@@ -288,11 +288,11 @@ def test_latency_and_throttle_are_kept():
     assert fetcher.latency == pytest.approx(0.25)
 
 
-# Transactions, gaps and what cannot be read
+# Transactions, gaps and corrupt batches
 
 
-def test_committed_records_only():
-    """Aborted ones are never seen, also when an answer ends or begins in the middle of a transaction."""
+def test_read_committed_skips_aborted_records():
+    """Aborted records are never returned, even if a response ends or begins inside a transaction."""
     tx = {"producer_epoch": 0, "base_sequence": 0, "transactional": True, "producer_id": 7}
     for limit in (1, 1 << 20):
         cluster = FakeLogCluster({T0: 0}, isolation_level="read_committed", max_partition_fetch_bytes=limit)
@@ -308,10 +308,10 @@ def test_committed_records_only():
             cluster.answer_rightly(only(cluster))
             found += offsets(cluster.poll_records())
         assert found == [4, 5, 6, 12, 13, 14]
-        assert cluster.position(T0) == log.end == 16, "behind the markers"
+        assert cluster.position(T0) == log.end == 16, "after the markers"
 
 
-def test_compacted_gaps():
+def test_gaps_of_compaction_are_skipped():
     cluster = FakeLogCluster({T0: 0})
     log = cluster.logs[T0]
     some = [Record(offset=n, value=b"") for n in (3, 7)]
@@ -323,15 +323,15 @@ def test_compacted_gaps():
     assert (offsets(cluster.poll_records()), cluster.position(T0)) == ([3, 7, 25], 26)
 
 
-def spoil(log: Log, number: int) -> None:
+def corrupt(log: Log, number: int) -> None:
     first, last, epoch, data = log.batches[number]
     log.batches[number] = (first, last, epoch, data[:-1] + bytes([data[-1] ^ 1]))
 
 
-def test_a_batch_that_cannot_be_read():
-    """What is before it comes, then the error, again and again; a seek goes past it."""
-    cluster = ready(records=15)
-    spoil(cluster.logs[T0], 1)
+def test_corrupt_batch_is_raised_until_a_seek():
+    """The records before it are returned, then each poll raises the error, until a seek."""
+    cluster = fetching(records=15)
+    corrupt(cluster.logs[T0], 1)
     cluster.answer_rightly(only(cluster))
     assert offsets(cluster.poll_records()) == [0, 1, 2, 3, 4]
     for _ in range(3):
@@ -347,8 +347,8 @@ def test_a_batch_that_cannot_be_read():
 
 
 def test_partition_error_is_raised_after_records_of_another():
-    cluster = ready({T0: 0, T1: 0})
-    spoil(cluster.logs[T1], 0)
+    cluster = fetching({T0: 0, T1: 0})
+    corrupt(cluster.logs[T1], 0)
     cluster.answer_rightly(only(cluster))
     assert [record.partition for record in cluster.poll_records()] == [0] * 10
     with pytest.raises(CorruptRecord):
@@ -356,10 +356,10 @@ def test_partition_error_is_raised_after_records_of_another():
 
 
 @pytest.mark.parametrize("how", ["seek", "revoke"])
-def test_an_error_that_nobody_has_to_hear_of_any_more(how):
-    """It was about a place that is read no longer."""
-    cluster = ready({T0: 0, T1: 0})
-    spoil(cluster.logs[T1], 0)
+def test_error_is_dropped_after_a_seek(how):
+    """The error was about an offset that is no longer read."""
+    cluster = fetching({T0: 0, T1: 0})
+    corrupt(cluster.logs[T1], 0)
     cluster.answer_rightly(only(cluster))
     assert len(cluster.poll_records()) == 10
     if how == "seek":
@@ -370,13 +370,13 @@ def test_an_error_that_nobody_has_to_hear_of_any_more(how):
 
 
 def test_records_after_the_high_watermark_come_later():
-    cluster = ready()
+    cluster = fetching()
     asked = only(cluster)
-    cluster.answer(asked, changed(cluster, asked, high_watermark=5))
+    cluster.answer(asked, fetch_with(cluster, asked, high_watermark=5))
     assert (offsets(cluster.poll_records()), cluster.position(T0)) == ([0, 1, 2, 3, 4], 5)
     cluster.poll_records()
     asked = only(cluster)
-    cluster.answer(asked, changed(cluster, asked, high_watermark=5))
+    cluster.answer(asked, fetch_with(cluster, asked, high_watermark=5))
     before = len(cluster.of("Fetch"))
     assert (cluster.poll_records(), cluster.poll_records()) == ([], [])
     assert len(cluster.of("Fetch")) == before, "not at once again"
@@ -405,9 +405,9 @@ def test_records_after_the_high_watermark_come_later():
         E.UNKNOWN_SERVER_ERROR,
     ],
 )
-def test_what_is_tried_again(code, version):
-    """The position stays; the partition is asked for after a rest, where metadata has it by then."""
-    cluster = ready({T0: 0, T1: 0}, served={"Fetch": (4, version)})
+def test_retriable_partition_errors_back_off(code, version):
+    """The position stays; the partition is fetched again after a backoff, from its leader at that time."""
+    cluster = fetching({T0: 0, T1: 0}, served={"Fetch": (4, version)})
     asked, before = only(cluster), len(cluster.of("Metadata"))
     answer = cluster.fetch(asked)
     bad = next(line for line in lines(answer) if line.partition_index == 0)
@@ -415,7 +415,7 @@ def test_what_is_tried_again(code, version):
     cluster.answer(asked, answer)
     assert [(record.partition) for record in cluster.poll_records()] == [1] * 10
     assert cluster.position(T0) == 0
-    assert cluster.fetch_offsets(only(cluster)) == {T1: 10}, "the other one goes on at once"
+    assert cluster.fetch_offsets(only(cluster)) == {T1: 10}, "the other partition continues at once"
     cluster.wait(0.3)
     again = code not in (E.UNKNOWN_LEADER_EPOCH, E.UNKNOWN_SERVER_ERROR)
     assert (len(cluster.of("Metadata")) > before) is again
@@ -433,8 +433,8 @@ def test_what_is_tried_again(code, version):
         (E.INVALID_REQUEST, BrokerError),
     ],
 )
-def test_what_is_raised(code, error):
-    cluster = ready()
+def test_fatal_partition_errors_are_raised(code, error):
+    cluster = fetching()
     for _ in range(2):
         asked = only(cluster)
         cluster.answer(asked, failing(cluster, asked, code))
@@ -445,8 +445,8 @@ def test_what_is_raised(code, error):
 
 
 @pytest.mark.parametrize(("policy", "at"), [("earliest", 3), ("latest", 10)])
-def test_out_of_range_falls_back_on_the_policy(policy, at):
-    cluster = ready(auto_offset_reset=policy)
+def test_offset_out_of_range_applies_auto_offset_reset(policy, at):
+    cluster = fetching(auto_offset_reset=policy)
     cluster.logs[T0].start = 3
     cluster.seek(T0, 99)
     cluster.answer_rightly(only(cluster))
@@ -458,7 +458,7 @@ def test_out_of_range_falls_back_on_the_policy(policy, at):
     assert cluster.fetch_offsets(only(cluster)) == {T0: at}
 
 
-def test_out_of_range_without_a_policy():
+def test_offset_out_of_range_without_a_reset_raises():
     cluster = FakeLogCluster({T0: 0}, auto_offset_reset="none")
     cluster.seek(T0, 7)
     cluster.poll_records()
@@ -470,7 +470,7 @@ def test_out_of_range_without_a_policy():
         cluster.poll_records()
 
 
-def test_out_of_range_of_where_it_no_longer_is():
+def test_offset_out_of_range_after_a_seek_is_ignored():
     cluster = FakeLogCluster({T0: 0}, auto_offset_reset="none")
     cluster.logs[T0].add(5)
     cluster.seek(T0, 70)
@@ -480,9 +480,9 @@ def test_out_of_range_of_where_it_no_longer_is():
     assert (cluster.poll_records(), cluster.position(T0)) == ([], 2)
 
 
-def test_a_node_that_hangs_up_is_asked_again():
-    """What failed is tried again after a rest; nobody is told."""
-    cluster = ready({T0: 0, T1: 1})
+def test_lost_connection_is_retried_after_a_backoff():
+    """The fetch is retried after a backoff, without an error to the user."""
+    cluster = fetching({T0: 0, T1: 1})
     cluster.hang_up(0)
     assert cluster.poll_records() == []
     assert [asked.node for asked in cluster.fetches] == [1]
@@ -493,8 +493,8 @@ def test_a_node_that_hangs_up_is_asked_again():
     assert len(cluster.poll_records()) == 20
 
 
-def test_a_request_that_takes_too_long():
-    cluster = ready(request_timeout=2.0, fetch_max_wait=0.5)
+def test_fetch_times_out():
+    cluster = fetching(request_timeout=2.0, fetch_max_wait=0.5)
     cluster.wait(2.4)
     assert len(cluster.fetches) == 1
     cluster.wait(1.0)
@@ -505,8 +505,8 @@ def test_a_request_that_takes_too_long():
     assert len(cluster.poll_records()) == 10
 
 
-def test_a_leader_that_moved():
-    cluster = ready({T0: 0, T1: 1})
+def test_fetches_go_to_the_new_leader():
+    cluster = fetching({T0: 0, T1: 1})
     cluster.leaders[T0] = 1
     asked = next(each for each in cluster.fetches if each.node == 0)
     cluster.answer(asked, failing(cluster, asked, E.NOT_LEADER_OR_FOLLOWER))
@@ -525,7 +525,7 @@ def test_a_leader_that_moved():
 @pytest.mark.parametrize("version", [12, 15, 18])
 def test_an_answer_that_names_the_new_leader(version):
     """KIP-951: it is asked at once, without metadata."""
-    cluster = ready({T0: 0, T1: 1}, served={"Fetch": (4, version)})
+    cluster = fetching({T0: 0, T1: 1}, served={"Fetch": (4, version)})
     asked = next(each for each in cluster.fetches if each.node == 0)
     other = next(each for each in cluster.fetches if each.node == 1)
     before = len(cluster.of("Metadata"))
@@ -541,8 +541,8 @@ def test_an_answer_that_names_the_new_leader(version):
 
 @pytest.mark.parametrize(("leader_id", "epoch"), [(1, 0), (1, -1), (9, 5), (-1, 7)])
 def test_an_answer_that_names_no_newer_leader(leader_id, epoch):
-    """An old epoch, or a node that nobody knows: metadata is asked."""
-    cluster = ready({T0: 0, T1: 1})
+    """An old epoch or an unknown node: metadata is refreshed."""
+    cluster = fetching({T0: 0, T1: 1})
     asked = next(each for each in cluster.fetches if each.node == 0)
     before = len(cluster.of("Metadata"))
     leader = FetchedPartition.Leader(leader_id=leader_id, leader_epoch=epoch)
@@ -556,22 +556,22 @@ def test_an_answer_that_names_no_newer_leader(leader_id, epoch):
 # A nearer replica (KIP-392)
 
 
-def near(cluster: FakeLogCluster) -> None:
-    """The leader says that node 1 is nearer."""
+def with_preferred_replica(cluster: FakeLogCluster) -> None:
+    """Answer the fetch with node 1 as the preferred replica."""
     asked = only(cluster)
-    cluster.answer(asked, changed(cluster, asked, preferred_read_replica=1, records=b""))
+    cluster.answer(asked, fetch_with(cluster, asked, preferred_read_replica=1, records=b""))
     assert cluster.poll_records() == []
 
 
-def test_reading_from_a_follower():
-    cluster = ready({T0: 0, T1: 1}, metadata_max_age=60.0, client_rack="r1")
+def test_fetches_go_to_the_preferred_replica():
+    cluster = fetching({T0: 0, T1: 1}, metadata_max_age=60.0, client_rack="r1")
     cluster.engine.assign([T0])
     cluster.answer_all()
     cluster.poll_records()
     cluster.seek(T0, 0)
     cluster.answer_all()
     cluster.poll_records()
-    near(cluster)
+    with_preferred_replica(cluster)
     asked = only(cluster)
     assert (asked.node, asked.body.rack_id) == (1, "r1")
     cluster.answer_rightly(asked)
@@ -583,19 +583,19 @@ def test_reading_from_a_follower():
     assert only(cluster).node == 0, "after a while the leader is asked again"
 
 
-def one_follower() -> FakeLogCluster:
+def reads_from_follower() -> FakeLogCluster:
     cluster = FakeLogCluster({T0: 0})
     cluster.nodes = [0, 1]
     cluster.logs[T0].add(10)
     cluster.poll_records()
-    near(cluster)
+    with_preferred_replica(cluster)
     assert only(cluster).node == 1
     return cluster
 
 
-def test_a_follower_that_lags():
-    """Out of range there: the leader is asked, and nothing is reset."""
-    cluster = one_follower()
+def test_offset_out_of_range_of_a_follower_asks_the_leader():
+    """The leader is fetched next, and the position is not reset."""
+    cluster = reads_from_follower()
     asked = only(cluster)
     cluster.answer(asked, failing(cluster, asked, E.OFFSET_OUT_OF_RANGE))
     assert (cluster.poll_records(), cluster.position(T0)) == ([], 0)
@@ -603,8 +603,8 @@ def test_a_follower_that_lags():
 
 
 @pytest.mark.parametrize("code", [E.NOT_LEADER_OR_FOLLOWER, E.REPLICA_NOT_AVAILABLE, E.FENCED_LEADER_EPOCH])
-def test_a_follower_that_is_none_any_more(code):
-    cluster = one_follower()
+def test_former_follower_is_no_longer_fetched(code):
+    cluster = reads_from_follower()
     asked = only(cluster)
     cluster.answer(asked, failing(cluster, asked, code))
     cluster.poll_records()
@@ -613,33 +613,33 @@ def test_a_follower_that_is_none_any_more(code):
     assert only(cluster).node == 0
 
 
-def test_a_follower_that_is_gone():
-    cluster = one_follower()
+def test_unreachable_follower_is_replaced_by_the_leader():
+    cluster = reads_from_follower()
     cluster.hang_up(1)
     cluster.poll_records()
     assert only(cluster).node == 0
 
 
-def test_a_replica_that_nobody_knows():
-    cluster = ready()
+def test_unknown_preferred_replica_refreshes_metadata():
+    cluster = fetching()
     asked, before = only(cluster), len(cluster.of("Metadata"))
-    cluster.answer(asked, changed(cluster, asked, preferred_read_replica=5, records=b""))
+    cluster.answer(asked, fetch_with(cluster, asked, preferred_read_replica=5, records=b""))
     cluster.poll_records()
     assert only(cluster).node == 0
     cluster.wait(0.3)
     assert len(cluster.of("Metadata")) > before
 
 
-def test_records_that_come_with_a_preferred_replica_are_read():
-    cluster = ready()
+def test_records_with_a_preferred_replica_are_returned():
+    cluster = fetching()
     asked = only(cluster)
-    cluster.answer(asked, changed(cluster, asked, preferred_read_replica=0))
+    cluster.answer(asked, fetch_with(cluster, asked, preferred_read_replica=0))
     assert offsets(cluster.poll_records()) == list(range(10))
 
 
-def test_a_follower_is_not_asked_about_epochs():
-    """It may not have heard of the leader's yet, and would call the offset out of range."""
-    cluster = one_follower()
+def test_fetch_from_a_follower_has_no_fetched_epoch():
+    """The follower may not know the epoch yet, and would return OFFSET_OUT_OF_RANGE."""
+    cluster = reads_from_follower()
     cluster.answer_rightly(only(cluster))
     cluster.poll_records()
     assert only(cluster).body.topics == [] or only(cluster).body.topics[0].partitions[0].last_fetched_epoch == -1
@@ -654,8 +654,8 @@ def twice(cluster: FakeLogCluster) -> None:
     cluster.poll_records()
 
 
-def moved(cluster: FakeLogCluster, epoch: int, **how: Any) -> None:
-    """Another leader, which metadata tells of."""
+def move_leader(cluster: FakeLogCluster, epoch: int, **how: Any) -> None:
+    """Move the leader, and refresh the metadata."""
     cluster.leader_epochs[T0] = cluster.logs[T0].epoch = epoch
     cluster.engine.metadata.refresh()
     cluster.settle()
@@ -666,17 +666,17 @@ def read_all(cluster: FakeLogCluster) -> list[int]:
     return offsets(cluster.poll_records())
 
 
-def test_a_new_leader_is_asked_where_the_epoch_ended():
-    cluster = ready()
+def test_new_leader_gets_offset_for_leader_epoch():
+    cluster = fetching()
     cluster.hold("OffsetForLeaderEpoch")
     read_all(cluster)
     cluster.answer_rightly(only(cluster))
     cluster.poll_records()
     fetch = only(cluster)
-    moved(cluster, 1)
+    move_leader(cluster, 1)
     cluster.answer_rightly(fetch)
     cluster.poll_records()
-    assert cluster.fetches == [], "nothing is read before it has answered"
+    assert cluster.fetches == [], "no fetch before the response"
     (asked,) = cluster.pending()
     (line,) = asked.body.topics[0].partitions
     assert (line.leader_epoch, line.current_leader_epoch, asked.body.replica_id) == (0, 1, -1)
@@ -687,12 +687,12 @@ def test_a_new_leader_is_asked_where_the_epoch_ended():
 
 
 def test_buffered_records_are_dropped_while_epochs_are_validated():
-    """They may be gone from the log by then; the position does not move meanwhile."""
-    cluster = ready()
+    """The log may lack them; the position does not move meanwhile."""
+    cluster = fetching()
     cluster.hold("OffsetForLeaderEpoch")
     cluster.answer_rightly(only(cluster))
     assert offsets(cluster.poll_records(3)) == [0, 1, 2]
-    moved(cluster, 1)
+    move_leader(cluster, 1)
     assert (cluster.poll_records(), cluster.position(T0)) == ([], 3)
     (asked,) = cluster.pending()
     cluster.answer_rightly(asked)
@@ -701,24 +701,24 @@ def test_buffered_records_are_dropped_while_epochs_are_validated():
 
 
 @pytest.mark.parametrize("policy", ["earliest", "latest"])
-def test_a_log_that_was_cut(policy):
-    """The new leader's log ends before the position: read on from there, which are other records."""
-    cluster = ready()
+def test_truncated_log_moves_the_position_to_its_end(policy):
+    """The new leader's log ends before the position: the consumer continues there, with other records."""
+    cluster = fetching()
     read_all(cluster)
     log = cluster.logs[T0]
     log.batches, log.epoch = log.batches[:1], 1
     log.add(1)
     late = only(cluster)
     cluster.answer(late, cluster.fetch_one(late, T0, high_watermark=10))
-    moved(cluster, 1)
+    move_leader(cluster, 1)
     assert cluster.poll_records() == []
     assert (cluster.position(T0), cluster.positions.of(T0).epoch) == (5, 0)
     assert read_all(cluster) == [5]
     assert cluster.positions.of(T0).epoch == 1
 
 
-def test_a_log_that_was_cut_without_a_policy():
-    """It is said each time until somebody seeks, and nothing is read over it."""
+def test_truncated_log_without_a_reset_raises():
+    """Each poll raises the error until the user seeks, and no record is read before that."""
     cluster = FakeLogCluster({T0: 0}, auto_offset_reset="none")
     log = cluster.logs[T0]
     log.add(5)
@@ -729,23 +729,23 @@ def test_a_log_that_was_cut_without_a_policy():
     log.batches, log.epoch = log.batches[:1], 1
     log.add(20)
     cluster.answer(only(cluster), FetchResponse(error_code=E.FETCH_SESSION_ID_NOT_FOUND))
-    moved(cluster, 1)
+    move_leader(cluster, 1)
     for _ in range(3):
         asked = len(cluster.of("OffsetForLeaderEpoch"))
         cluster.wait(1.0)
         with pytest.raises(LogTruncated, match="the position is 10, the log ends at 5") as raised:
             twice(cluster)
         assert (raised.value.end, raised.value.position, cluster.position(T0)) == (5, 10, 10)
-        assert len(cluster.of("OffsetForLeaderEpoch")) <= asked + 1, "asked once for each time that it is said"
+        assert len(cluster.of("OffsetForLeaderEpoch")) <= asked + 1, "one request for each error"
     assert cluster.fetches == []
     cluster.seek(T0, 5)
     cluster.poll_records()
     assert read_all(cluster) == list(range(5, 25))
 
 
-def test_an_epoch_that_the_leader_does_not_know():
-    """Nothing of what was read is there: the policy decides."""
-    cluster = ready(auto_offset_reset="earliest")
+def test_unknown_epoch_applies_auto_offset_reset():
+    """The log has none of the records that were read: auto_offset_reset decides."""
+    cluster = fetching(auto_offset_reset="earliest")
     read_all(cluster)
     cluster.positions.of(T0).epoch = 7
     late = only(cluster)
@@ -759,10 +759,10 @@ def test_an_epoch_that_the_leader_does_not_know():
     assert read_all(cluster) == list(range(10))
 
 
-def test_a_broker_that_cannot_say_where_epochs_ended():
-    cluster = ready(served={"OffsetForLeaderEpoch": (0, 2)})
+def test_broker_without_offset_for_leader_epoch_v3():
+    cluster = fetching(served={"OffsetForLeaderEpoch": (0, 2)})
     read_all(cluster)
-    moved(cluster, 1)
+    move_leader(cluster, 1)
     cluster.answer_rightly(only(cluster))
     cluster.poll_records()
     assert cluster.of("OffsetForLeaderEpoch") == []
@@ -775,8 +775,8 @@ def diverging(cluster: FakeLogCluster, epoch: int, end: int) -> None:
     cluster.answer(asked, cluster.fetch_one(asked, T0, high_watermark=9, diverging_epoch=parts, records=b""))
 
 
-def test_a_fetch_that_is_told_where_its_log_parts():
-    cluster = ready()
+def test_diverging_epoch_moves_the_position():
+    cluster = fetching()
     read_all(cluster)
     cluster.positions.of(T0).epoch = 3
     diverging(cluster, 2, 6)
@@ -784,16 +784,16 @@ def test_a_fetch_that_is_told_where_its_log_parts():
     assert (cluster.position(T0), cluster.positions.of(T0).epoch) == (6, 2)
 
 
-def test_a_log_that_parts_behind_the_position_moves_nothing():
-    """A position never goes ahead of records that were not read."""
-    cluster = ready()
+def test_diverging_epoch_after_the_position_is_ignored():
+    """A position never moves forward past records that were not read."""
+    cluster = fetching()
     read_all(cluster)
     diverging(cluster, 2, 500)
     cluster.poll_records()
     assert (cluster.position(T0), cluster.positions.of(T0).epoch) == (10, 2)
 
 
-def test_a_log_that_parts_without_a_policy():
+def test_diverging_epoch_without_a_reset_raises():
     cluster = FakeLogCluster({T0: 0}, auto_offset_reset="none")
     cluster.logs[T0].add(10)
     cluster.seek(T0, 0)
@@ -809,8 +809,8 @@ def test_a_log_that_parts_without_a_policy():
 # Sessions (KIP-227)
 
 
-def test_a_session_is_told_only_what_is_new():
-    cluster = ready({T0: 0, T1: 0, T2: 0}, records=0)
+def test_incremental_fetch_lists_only_changes():
+    cluster = fetching({T0: 0, T1: 0, T2: 0}, records=0)
     first = only(cluster)
     assert (first.body.session_id, first.body.session_epoch, len(cluster.fetch_offsets(first))) == (0, 0, 3)
     cluster.answer_rightly(first)
@@ -833,9 +833,9 @@ def test_a_session_is_told_only_what_is_new():
 @pytest.mark.parametrize(
     "code", [E.FETCH_SESSION_ID_NOT_FOUND, E.INVALID_FETCH_SESSION_EPOCH, E.FETCH_SESSION_TOPIC_ID_ERROR]
 )
-def test_a_session_that_fails(code):
-    """The next request names everything; what the broker may still have is ended by it."""
-    cluster = ready({T0: 0, T1: 0}, records=0)
+def test_failed_session_is_replaced_by_a_full_fetch(code):
+    """The next request is full, and closes the session that the broker may still have."""
+    cluster = fetching({T0: 0, T1: 0}, records=0)
     cluster.answer_rightly(only(cluster))
     cluster.poll_records()
     cluster.answer(only(cluster), FetchResponse(error_code=code))
@@ -850,8 +850,8 @@ def test_a_session_that_fails(code):
     assert len(cluster.poll_records()) == 3
 
 
-def test_a_broker_that_keeps_no_sessions():
-    cluster = ready({T0: 0, T1: 0}, sessions=False)
+def test_broker_without_sessions_gets_full_fetches():
+    cluster = fetching({T0: 0, T1: 0}, sessions=False)
     for _ in range(3):
         body = only(cluster).body
         assert (body.session_id, body.session_epoch, len(cluster.fetch_offsets(only(cluster)))) == (0, 0, 2)
@@ -859,16 +859,16 @@ def test_a_broker_that_keeps_no_sessions():
         cluster.poll_records()
 
 
-def test_a_consumer_that_wants_no_sessions():
-    cluster = ready({T0: 0}, fetch_sessions=False)
+def test_consumer_without_fetch_sessions():
+    cluster = fetching({T0: 0}, fetch_sessions=False)
     for _ in range(2):
         assert (only(cluster).body.session_id, only(cluster).body.session_epoch) == (0, -1)
         cluster.answer_rightly(only(cluster))
         cluster.poll_records()
 
 
-def test_sessions_end_with_the_consumer():
-    cluster = ready({T0: 0, T1: 1}, records=0)
+def test_closing_the_consumer_closes_its_sessions():
+    cluster = fetching({T0: 0, T1: 1}, records=0)
     cluster.answer_all()
     cluster.fetcher.close()
     cluster.settle()
@@ -879,24 +879,24 @@ def test_sessions_end_with_the_consumer():
     ]
 
 
-# Topics made anew
+# Topics that were deleted and created again
 
 
-def test_a_topic_deleted_and_made_anew():
-    """Its id is another: an answer about the old one does not count, the session forgets it, and reading goes on."""
-    cluster = ready()
+def test_recreated_topic_is_forgotten_and_fetched_by_new_id():
+    """It has a new id: a response about the old topic is dropped, the session forgets it, and reading continues."""
+    cluster = fetching()
     read_all(cluster)
     old = cluster.topic_id("t")
-    made_anew(cluster, 3)
-    assert (cluster.poll_records(), cluster.position(T0)) == ([], 0), "the policy decides"
+    recreate_topic(cluster, 3)
+    assert (cluster.poll_records(), cluster.position(T0)) == ([], 0), "auto_offset_reset decides"
     asked = only(cluster)
     assert asked.body.topics[0].topic_id == UUID(int=99)
     assert [gone.topic_id for gone in asked.body.forgotten_topics_data] == [old]
     assert read_all(cluster) == [0, 1, 2]
 
 
-def begun_at_0(policy: str) -> FakeLogCluster:
-    """Ten records are read, and the next fetch is under way."""
+def read_ten_records(policy: str) -> FakeLogCluster:
+    """Read ten records; return a cluster with the next fetch in flight."""
     cluster = FakeLogCluster({T0: 0}, auto_offset_reset=policy)
     cluster.logs[T0].add(10)
     cluster.seek(T0, 0)
@@ -905,8 +905,8 @@ def begun_at_0(policy: str) -> FakeLogCluster:
     return cluster
 
 
-def made_anew(cluster: FakeLogCluster, records: int) -> None:
-    """The topic is another of the same name before the consumer hears of it."""
+def recreate_topic(cluster: FakeLogCluster, records: int) -> None:
+    """Replace the topic by another of the same name, before the consumer learns of it."""
     old = cluster.topic_id("t")
     for late in cluster.fetches:
         cluster.fetch(late)  # for its session
@@ -919,27 +919,27 @@ def made_anew(cluster: FakeLogCluster, records: int) -> None:
 
 
 @pytest.mark.parametrize(("policy", "at"), [("earliest", 0), ("latest", 30)])
-def test_a_topic_made_anew_that_is_longer_than_the_old_one_was(policy, at):
-    """The position would be inside of its log, in the middle of records that nobody has read."""
-    cluster = begun_at_0(policy)
-    made_anew(cluster, 30)
+def test_recreated_topic_with_a_longer_log_is_reset(policy, at):
+    """The old position would be inside the new log, after records that were never read."""
+    cluster = read_ten_records(policy)
+    recreate_topic(cluster, 30)
     assert (cluster.poll_records(), cluster.position(T0)) == ([], at)
     cluster.logs[T0].add(5)
     assert read_all(cluster) == list(range(at, 35))
 
 
-def test_records_that_wait_are_dropped_with_their_topic():
-    cluster = ready()
+def test_buffered_records_of_a_deleted_topic_are_dropped():
+    cluster = fetching()
     cluster.answer_all()
     assert offsets(cluster.poll_records(most=3)) == [0, 1, 2]
-    made_anew(cluster, 30)
+    recreate_topic(cluster, 30)
     assert cluster.poll_records() == []
     assert read_all(cluster) == list(range(30))
 
 
-def test_a_topic_made_anew_without_a_policy():
-    cluster = begun_at_0("none")
-    made_anew(cluster, 30)
+def test_recreated_topic_without_a_reset_raises():
+    cluster = read_ten_records("none")
+    recreate_topic(cluster, 30)
     for _ in range(2):
         with pytest.raises(NoOffset, match="the topic was deleted and created again: t-0 at 10"):
             cluster.poll_records()
@@ -948,8 +948,8 @@ def test_a_topic_made_anew_without_a_policy():
     assert read_all(cluster) == list(range(4, 30))
 
 
-def test_a_topic_whose_id_is_told_only_later_is_the_same():
-    cluster = ready(ids=False)
+def test_topic_id_that_is_known_later_changes_nothing():
+    cluster = fetching(ids=False)
     cluster.answer_all()
     assert len(cluster.poll_records()) == 10
     cluster.topic_ids["t"] = UUID(int=7)
@@ -963,8 +963,8 @@ def failing_by_id(topic_id: UUID, code: int) -> FetchResponse:
     return FetchResponse(session_id=100, responses=[FetchResponse.Topic(topic_id=topic_id, partitions=[line])])
 
 
-def test_records_of_the_new_topic_in_an_answer_about_the_old():
-    cluster = ready()
+def test_records_of_a_recreated_topic_are_not_mixed_up():
+    cluster = fetching()
     asked = only(cluster)
     cluster.topic_ids["t"] = UUID(int=99)
     cluster.engine.metadata.refresh()

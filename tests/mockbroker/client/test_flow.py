@@ -1,4 +1,4 @@
-"""Steps that wait for anything, for the user to poll, or for the listener."""
+"""Steps that wait for the next advance, for a poll, or for the listener."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from mockbroker.client.flow import POLL, WAIT, Flow, ListenerCall
 
-TELL = ListenerCall("revoked", (("t", 0),))
+ON_REVOKED = ListenerCall("revoked", (("t", 0),))
 
 
 def run(*waits: Any, said: list[Any] | None = None) -> Flow:
@@ -24,7 +24,7 @@ def run(*waits: Any, said: list[Any] | None = None) -> Flow:
     return Flow(steps())
 
 
-def test_each_advance_is_a_step() -> None:
+def test_each_advance_runs_one_step() -> None:
     flow = run(WAIT, WAIT)
     for _ in range(3):
         assert not flow.done
@@ -42,18 +42,18 @@ def test_wait_for_a_poll_continues_at_once_in_a_poll() -> None:
     assert flow.done
 
 
-def test_a_tell_waits_until_it_was_told() -> None:
+def test_listener_call_waits_until_the_listener_has_returned() -> None:
     said: list[object] = []
-    flow = run(TELL, said=said)
+    flow = run(ON_REVOKED, said=said)
     flow.advance(polling=True)
     flow.advance(polling=True)
-    assert (flow.listener_call, said) == (TELL, [])
+    assert (flow.listener_call, said) == (ON_REVOKED, [])
     flow.listener_returned(None)
     assert (flow.listener_call, flow.done, said) == (None, True, [None])
 
 
-def test_what_the_listener_raised_comes_out_where_it_was_told() -> None:
-    flow = run(TELL)
+def test_listener_error_is_raised_in_the_step() -> None:
+    flow = run(ON_REVOKED)
     flow.advance(polling=True)
     with pytest.raises(OSError, match="mine"):
         flow.listener_returned(OSError("mine"))
@@ -61,8 +61,8 @@ def test_what_the_listener_raised_comes_out_where_it_was_told() -> None:
     flow.advance(polling=True)
 
 
-def test_one_that_is_closed_is_over() -> None:
-    flow = run(TELL)
+def test_closed_flow_is_done() -> None:
+    flow = run(ON_REVOKED)
     flow.advance(polling=True)
     flow.close()
     assert (flow.done, flow.listener_call) == (True, None)

@@ -1,4 +1,4 @@
-"""One connection: versions first, then answers in order; what comes late, twice or broken ends it."""
+"""One connection: ApiVersions, then responses in order; late, repeated or invalid ones close it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def link_of() -> Link:
     return Link("host", 9, "me", deadline=10.0)
 
 
-def taken(link: Link) -> list[Any]:
-    """Requests that it wants sent."""
+def sent_requests(link: Link) -> list[Any]:
+    """Return the requests that the link wants to send, and remove them."""
     frames = FrameBuffer()
     frames.feed(b"".join(link.outgoing))
     link.outgoing = []
@@ -49,7 +49,7 @@ def versions(served: dict[int, tuple[int, int]]) -> ApiVersionsResponse:
 def ready(served: dict[int, tuple[int, int]] | None = None) -> Link:
     link = link_of()
     link.opened()
-    (asked,) = taken(link)
+    (asked,) = sent_requests(link)
     link.received(answer(asked, versions(served or SERVED)), 0.0)
     assert link.state is LinkState.READY
     return link
@@ -65,16 +65,16 @@ def heartbeat(
     return OutgoingCall(HEARTBEAT.key, lambda _: HeartbeatRequest(group_id="g"), deadline, then, span)
 
 
-def test_versions_are_agreed_upon_before_anything_else() -> None:
+def test_api_versions_is_the_first_request() -> None:
     link, call = link_of(), heartbeat()
     link.send_request(call, 0.0)
     assert (link.state, link.outgoing, link.in_flight) == (LinkState.CONNECTING, [], 1)
     link.opened()
-    (asked,) = taken(link)
+    (asked,) = sent_requests(link)
     assert (asked.api.name, asked.version, asked.header.client_id) == ("ApiVersions", 4, "me")
     assert asked.body.client_software_name
     link.received(answer(asked, versions(SERVED)), 3.0)
-    (sent,) = taken(link)
+    (sent,) = sent_requests(link)
     assert (sent.api.name, sent.version, call.sent_at) == ("Heartbeat", 4, 3.0)
 
 
@@ -82,21 +82,21 @@ def test_versions_are_agreed_upon_before_anything_else() -> None:
 def test_api_versions_falls_back_to_the_version_of_the_broker(listed, second: int) -> None:
     link = link_of()
     link.opened()
-    (asked,) = taken(link)
+    (asked,) = sent_requests(link)
     refusal = versions(listed)
     refusal.error_code = E.UNSUPPORTED_VERSION
     link.received(pack(encode_response(refusal, 0, correlation_id=asked.header.correlation_id)), 0.0)
-    (again,) = taken(link)
+    (again,) = sent_requests(link)
     assert again.version == second
     link.received(answer(again, versions(SERVED)), 0.0)
     assert link.state is LinkState.READY
 
 
-def test_any_other_error_of_it_ends_the_connection() -> None:
+def test_other_api_versions_errors_close_the_connection() -> None:
     link, done = link_of(), []
     link.send_request(heartbeat(done), 0.0)
     link.opened()
-    (asked,) = taken(link)
+    (asked,) = sent_requests(link)
     link.received(answer(asked, ApiVersionsResponse(error_code=E.INVALID_REQUEST)), 0.0)
     assert (link.state, done[0].failure) == (LinkState.CLOSED, Failure.DISCONNECTED)
     assert "host:9 failed ApiVersions: INVALID_REQUEST" in done[0].reason
@@ -106,11 +106,11 @@ def test_any_other_error_of_it_ends_the_connection() -> None:
     ("served", "span", "version"),
     [((0, 4), (0, None), 4), ((0, 2), (0, None), 2), ((0, 4), (0, 1), 1), ((3, 9), (2, None), 4)],
 )
-def test_the_newest_version_that_both_have(served, span, version: int) -> None:
+def test_newest_common_version_is_used(served, span, version: int) -> None:
     link = ready({HEARTBEAT.key: served})
     call = heartbeat(span=span)
     link.send_request(call, 0.0)
-    assert (call.version, taken(link)[0].version) == (version, version)
+    assert (call.version, sent_requests(link)[0].version) == (version, version)
 
 
 @pytest.mark.parametrize(
@@ -129,12 +129,12 @@ def test_no_version_in_common_fails_the_request_alone(served, span, text: str) -
 
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])
-def test_answers_come_in_order_in_whatever_pieces(size: int) -> None:
+def test_responses_are_read_from_any_chunks(size: int) -> None:
     link, done = ready(), []
     for _ in range(3):
         link.send_request(heartbeat(done), 0.0)
     assert link.in_flight == 3
-    data = b"".join(answer(asked, HeartbeatResponse(error_code=n)) for n, asked in enumerate(taken(link), 25))
+    data = b"".join(answer(asked, HeartbeatResponse(error_code=n)) for n, asked in enumerate(sent_requests(link), 25))
     for at in range(0, len(data), size):
         link.received(data[at : at + size], 1.0)
     assert [call.response.error_code for call in done] == [25, 26, 27]
@@ -156,24 +156,24 @@ def broken(kind: str, first: Any, second: Any) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["out of order", "of another API", "cut short", "no frame", "twice"])
-def test_what_cannot_be_an_answer_ends_the_connection(kind: str) -> None:
+def test_invalid_response_closes_the_connection(kind: str) -> None:
     link, done = ready(), []
     for _ in range(2):
         link.send_request(heartbeat(done), 0.0)
-    link.received(broken(kind, *taken(link)), 0.0)
+    link.received(broken(kind, *sent_requests(link)), 0.0)
     assert link.state is LinkState.CLOSED
     assert "sent an invalid response" in link.close_reason
     assert len(done) == 2
     assert all(call.failure is Failure.DISCONNECTED for call in done if call.response is None)
     link.received(answer_again(), 0.0)
-    assert len(done) == 2, "nothing that comes later counts"
+    assert len(done) == 2, "later responses are ignored"
 
 
 def answer_again() -> bytes:
     return pack(encode_response(HeartbeatResponse(), 4, correlation_id=1))
 
 
-def test_an_answer_that_takes_too_long_ends_the_connection() -> None:
+def test_request_timeout_closes_the_connection() -> None:
     link, done = ready(), []
     link.send_request(heartbeat(done, deadline=300.0), 0.0)
     link.send_request(heartbeat(done, deadline=30.0), 0.0)
@@ -183,11 +183,11 @@ def test_an_answer_that_takes_too_long_ends_the_connection() -> None:
     link.expire(30.0)
     assert link.state is LinkState.CLOSED
     assert [call.failure for call in done] == [Failure.TIMED_OUT, Failure.DISCONNECTED]
-    assert [call.deadline for call in done] == [30.0, 300.0], "who was late, then who was behind it"
+    assert [call.deadline for call in done] == [30.0, 300.0], "the overdue request, then later ones"
 
 
 @pytest.mark.parametrize("opened", [False, True])
-def test_a_connection_that_takes_too_long_to_be_ready(opened: bool) -> None:
+def test_connection_setup_times_out(opened: bool) -> None:
     link, done = link_of(), []
     link.send_request(heartbeat(done), 0.0)
     if opened:
@@ -197,7 +197,7 @@ def test_a_connection_that_takes_too_long_to_be_ready(opened: bool) -> None:
     assert (link.state, done[0].failure) == (LinkState.CLOSED, Failure.DISCONNECTED)
 
 
-def test_a_request_to_a_closed_connection_fails_at_once() -> None:
+def test_request_on_a_closed_connection_fails_at_once() -> None:
     link, done = ready(), []
     link.closed()
     link.send_request(heartbeat(done), 0.0)
@@ -206,17 +206,17 @@ def test_a_request_to_a_closed_connection_fails_at_once() -> None:
     assert link.close_reason == "host:9 closed the connection"
 
 
-def test_who_asks_again_when_it_is_answered_is_not_lost() -> None:
+def test_request_sent_from_a_callback_is_not_lost() -> None:
     link = ready()
     second = heartbeat()
     first = OutgoingCall(HEARTBEAT.key, lambda _: HeartbeatRequest(), 30.0, lambda _: link.send_request(second, 1.0))
     link.send_request(first, 0.0)
-    link.received(answer(taken(link)[0], HeartbeatResponse()), 1.0)
-    link.received(answer(taken(link)[0], HeartbeatResponse(error_code=27)), 2.0)
+    link.received(answer(sent_requests(link)[0], HeartbeatResponse()), 1.0)
+    link.received(answer(sent_requests(link)[0], HeartbeatResponse(error_code=27)), 2.0)
     assert second.response.error_code == 27
 
 
-def test_the_request_is_made_for_the_version_agreed_upon() -> None:
+def test_request_is_built_for_the_negotiated_version() -> None:
     link, seen = ready(), []
 
     def build(version: int) -> FindCoordinatorRequest:

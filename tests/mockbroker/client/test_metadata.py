@@ -1,4 +1,4 @@
-"""What is known of the cluster, what is asked for and when, and answers that are older than what is known."""
+"""Metadata: which topics are requested and when, and responses that are older than the known metadata."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from kwire.messages.metadata import MetadataResponse
 from mockbroker.client.errors import AuthorizationFailed, BrokerError, UnsupportedVersion
 
 
-def wanting(*topics: str, **options: Any) -> FakeCluster:
+def requiring(*topics: str, **options: Any) -> FakeCluster:
     cluster = FakeCluster(group=None, **options)
     cluster.engine.metadata.require_topics(topics)
     cluster.settle()
     return cluster
 
 
-def held(*topics: str, **options: Any) -> FakeCluster:
-    """Its first question is open."""
+def first_request_pending(*topics: str, **options: Any) -> FakeCluster:
+    """Return a cluster with its first Metadata request pending."""
     cluster = FakeCluster(group=None, **options)
     del cluster.answers["Metadata"]
     cluster.engine.metadata.require_topics(topics)
@@ -57,14 +57,14 @@ def asked(cluster: FakeCluster) -> list[str] | None:
     return None if topics is None else [one.name for one in topics]
 
 
-def test_only_topics_that_are_wanted_are_asked_for() -> None:
-    cluster = wanting("u", "t", topics={"t": 1, "u": 1, "w": 1})
+def test_only_required_topics_are_requested() -> None:
+    cluster = requiring("u", "t", topics={"t": 1, "u": 1, "w": 1})
     assert asked(cluster) == ["t", "u"]
     assert set(cluster.engine.metadata.topics) == {"t", "u"}
 
 
-def test_nothing_wanted_is_an_empty_list_and_everything_is_null() -> None:
-    cluster = wanting()
+def test_no_topics_is_an_empty_list_all_topics_is_null() -> None:
+    cluster = requiring()
     assert asked(cluster) == []
     cluster.engine.metadata.require_matching_topics(re.compile(".*"))
     cluster.settle()
@@ -73,7 +73,7 @@ def test_nothing_wanted_is_an_empty_list_and_everything_is_null() -> None:
 
 
 @pytest.mark.parametrize(("everything", "expected"), [(True, []), (False, ["__consumer_offsets"])])
-def test_version_0_has_only_an_empty_list_for_all(everything: bool, expected: list[str]) -> None:
+def test_metadata_v0_requests_all_topics_with_an_empty_list(everything: bool, expected: list[str]) -> None:
     cluster = FakeCluster(group=None, served={"Metadata": (0, 0)})
     if everything:
         cluster.engine.metadata.require_matching_topics(re.compile(".*"))
@@ -82,8 +82,8 @@ def test_version_0_has_only_an_empty_list_for_all(everything: bool, expected: li
 
 
 @pytest.mark.parametrize("allowed", [True, False])
-def test_topics_are_made_on_the_way_only_if_that_is_allowed(allowed: bool) -> None:
-    assert wanting("t", allow_auto_create_topics=allowed).last("Metadata").allow_auto_topic_creation is allowed
+def test_allow_auto_topic_creation_follows_the_setting(allowed: bool) -> None:
+    assert requiring("t", allow_auto_create_topics=allowed).last("Metadata").allow_auto_topic_creation is allowed
     cluster = FakeCluster(group=None)
     cluster.engine.metadata.require_matching_topics(re.compile(".*"))
     cluster.settle()
@@ -91,7 +91,7 @@ def test_topics_are_made_on_the_way_only_if_that_is_allowed(allowed: bool) -> No
 
 
 def test_metadata_is_refreshed_by_age_and_for_new_topics() -> None:
-    cluster = wanting("t", topics={"t": 1, "u": 1})
+    cluster = requiring("t", topics={"t": 1, "u": 1})
     cluster.wait(299.9)
     assert cluster.count("Metadata") == 1
     cluster.wait(0.2)
@@ -101,11 +101,11 @@ def test_metadata_is_refreshed_by_age_and_for_new_topics() -> None:
     assert (cluster.count("Metadata"), asked(cluster)) == (3, ["t", "u"])
     cluster.engine.metadata.require_topics(["u"])
     cluster.settle()
-    assert cluster.count("Metadata") == 3, "to want less takes no answer"
+    assert cluster.count("Metadata") == 3, "fewer topics need no request"
 
 
-def test_topics_wanted_during_a_request_are_asked_for_next() -> None:
-    cluster = held("t", topics={"t": 1, "u": 1})
+def test_topics_required_during_a_request_are_requested_next() -> None:
+    cluster = first_request_pending("t", topics={"t": 1, "u": 1})
     metadata = cluster.engine.metadata
     metadata.require_topics(["t", "u"])
     cluster.settle()
@@ -116,8 +116,8 @@ def test_topics_wanted_during_a_request_are_asked_for_next() -> None:
     assert metadata.covers(["t", "u"])
 
 
-def test_an_answer_without_brokers_is_none() -> None:
-    cluster = held("t")
+def test_response_without_brokers_is_ignored() -> None:
+    cluster = first_request_pending("t")
     cluster.answer("Metadata", MetadataResponse(topics=[topic("t", (1, 0))]))
     assert (cluster.engine.metadata.version, cluster.engine.metadata.topics) == (0, {})
     cluster.wait_for("Metadata", within=1.0)
@@ -127,8 +127,8 @@ def test_an_answer_without_brokers_is_none() -> None:
     "bad",
     [topic("t", error=E.UNKNOWN_TOPIC_OR_PARTITION), topic("t", error=E.LEADER_NOT_AVAILABLE), topic("t", (-1, 0))],
 )
-def test_what_is_not_ready_is_asked_for_again_later_and_later(bad) -> None:
-    cluster = held("t")
+def test_incomplete_response_is_retried_with_a_growing_backoff(bad) -> None:
+    cluster = first_request_pending("t")
     times = []
     for _ in range(6):
         times.append(cluster.wait_for("Metadata").at)
@@ -150,8 +150,8 @@ def test_what_is_not_ready_is_asked_for_again_later_and_later(bad) -> None:
     ("code", "error"),
     [(E.TOPIC_AUTHORIZATION_FAILED, AuthorizationFailed), (E.INVALID_TOPIC_EXCEPTION, BrokerError)],
 )
-def test_topic_error_is_raised_while_the_topic_is_wanted(code: E, error: type[Exception]) -> None:
-    cluster = held("t", "u")
+def test_topic_error_is_raised_while_the_topic_is_required(code: E, error: type[Exception]) -> None:
+    cluster = first_request_pending("t", "u")
     cluster.answer("Metadata", answer(topic("t", (1, 0)), topic("u", error=code)), polling=False)
     for _ in range(2):
         with pytest.raises(error, match=f"topic u: {code.name}"):
@@ -160,8 +160,8 @@ def test_topic_error_is_raised_while_the_topic_is_wanted(code: E, error: type[Ex
     cluster.engine.metadata.raise_errors()
 
 
-def test_a_leader_epoch_that_goes_back_is_passed_over() -> None:
-    cluster = held("t")
+def test_older_leader_epoch_is_ignored() -> None:
+    cluster = first_request_pending("t")
     metadata = cluster.engine.metadata
     cluster.answer("Metadata", answer(topic("t", (1, 5), (1, 5))))
     metadata.refresh()
@@ -171,8 +171,8 @@ def test_a_leader_epoch_that_goes_back_is_passed_over() -> None:
     assert [(leader.node_id, leader.epoch) for leader in found if leader] == [(1, 5), (3, 6)]
 
 
-def test_a_topic_that_was_made_anew_begins_anew() -> None:
-    cluster = held("t")
+def test_recreated_topic_has_new_leader_epochs() -> None:
+    cluster = first_request_pending("t")
     metadata = cluster.engine.metadata
     cluster.answer("Metadata", answer(topic("t", (1, 5))))
     metadata.refresh()
@@ -184,7 +184,7 @@ def test_a_topic_that_was_made_anew_begins_anew() -> None:
 
 
 def test_topic_without_a_leader_is_kept_an_unknown_one_is_not() -> None:
-    cluster = held("t", "u")
+    cluster = first_request_pending("t", "u")
     metadata = cluster.engine.metadata
     cluster.answer("Metadata", answer(topic("t", (1, 5)), topic("u", (1, 5))))
     metadata.refresh()
@@ -195,18 +195,18 @@ def test_topic_without_a_leader_is_kept_an_unknown_one_is_not() -> None:
     assert set(metadata.topics) == {"t"}
 
 
-def test_numbers_with_a_gap_are_believed_up_to_it() -> None:
-    cluster = held("t")
+def test_partitions_after_a_gap_are_ignored() -> None:
+    cluster = first_request_pending("t")
     cluster.answer("Metadata", answer(topic("t", (1, 0), (1, 0), (1, 0), numbers=[0, 1, 7])))
     assert len(cluster.engine.metadata.topics["t"].partitions) == 2
 
 
-def test_a_new_leader_that_an_answer_told_of() -> None:
-    cluster = wanting("t")
+def test_new_leader_of_a_fetch_response_is_applied() -> None:
+    cluster = requiring("t")
     metadata = cluster.engine.metadata
     assert metadata.update_leader(("t", 0), 2, 7)
-    assert not metadata.update_leader(("t", 0), 3, 7), "nothing newer"
-    assert not metadata.update_leader(("t", 0), 9, 8), "a broker that is not known"
+    assert not metadata.update_leader(("t", 0), 3, 7), "the same epoch"
+    assert not metadata.update_leader(("t", 0), 9, 8), "an unknown broker"
     assert not metadata.update_leader(("t", 99), 2, 8)
     assert not metadata.update_leader(("u", 0), 2, 8)
     leader = metadata.leader(("t", 0))
@@ -225,7 +225,7 @@ def test_unreachable_broker_is_retried_after_a_backoff() -> None:
     assert cluster.engine.metadata.version == 1
 
 
-def test_a_broker_without_it() -> None:
+def test_broker_without_the_metadata_api() -> None:
     cluster = FakeCluster(group=None, served={"Metadata": (0, -1)})
     cluster.settle()
     with pytest.raises(
@@ -234,7 +234,7 @@ def test_a_broker_without_it() -> None:
         cluster.engine.metadata.raise_errors()
 
 
-def test_what_assignors_are_given() -> None:
+def test_topics_for_assignors() -> None:
     cluster = FakeCluster(group=None, topics={"t": 2, "empty": 0}, nodes=(1, 2))
     cluster.racks = {1: "r1"}
     cluster.engine.metadata.require_topics(["t", "empty", "none"])

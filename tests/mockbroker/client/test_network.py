@@ -1,4 +1,4 @@
-"""Who is asked, who is left alone for how long, and which connections are there."""
+"""The network: least loaded nodes, reconnect backoff and connections."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def network_of(brokers: int = 3, bootstrap: int = 1) -> Network:
     return network
 
 
-def ask(
+def send_to(
     network: Network, node: Node, done: list[OutgoingCall] | None = None, timeout: float | None = None
 ) -> OutgoingCall:
     then = None if done is None else done.append
@@ -33,71 +33,71 @@ def broker(network: Network, node_id: int) -> Node:
     return found
 
 
-def least(network: Network) -> int:
+def least_loaded(network: Network) -> int:
     node = network.least_loaded()
     assert node
     return node.id
 
 
 @pytest.mark.parametrize("busiest", [1, 2, 3])
-def test_the_node_with_the_fewest_requests_under_way(busiest: int) -> None:
+def test_least_loaded_node_has_the_fewest_requests(busiest: int) -> None:
     network = network_of()
     for node_id in (1, 2, 3):
         for _ in range(1 + (node_id - busiest) % 3):
-            ask(network, broker(network, node_id))
-    assert {least(network) for _ in range(6)} == {busiest}
+            send_to(network, broker(network, node_id))
+    assert {least_loaded(network) for _ in range(6)} == {busiest}
 
 
-def test_one_that_is_connected_comes_before_one_that_is_not() -> None:
+def test_connected_nodes_are_preferred() -> None:
     network = network_of()
-    ask(network, broker(network, 2))
+    send_to(network, broker(network, 2))
     link = broker(network, 2).link
     assert link
     link.state = LinkState.READY
-    assert {least(network) for _ in range(6)} == {2}
+    assert {least_loaded(network) for _ in range(6)} == {2}
 
 
-def test_equals_take_turns() -> None:
+def test_equally_loaded_nodes_take_turns() -> None:
     network = network_of()
-    assert {least(network) for _ in range(6)} == {1, 2, 3}
+    assert {least_loaded(network) for _ in range(6)} == {1, 2, 3}
 
 
-def test_bootstrap_addresses_serve_until_brokers_are_known() -> None:
+def test_bootstrap_nodes_are_used_until_brokers_are_known() -> None:
     network = network_of(brokers=0, bootstrap=2)
-    assert {least(network) for _ in range(6)} == {-1, -2}
+    assert {least_loaded(network) for _ in range(6)} == {-1, -2}
     network.update_brokers({5: ("node5", 9005)})
-    assert {least(network) for _ in range(6)} == {5}
+    assert {least_loaded(network) for _ in range(6)} == {5}
 
 
-def fail(network: Network, node: Node) -> None:
-    """It is asked, and cannot be connected to."""
-    ask(network, node)
+def fail_to_connect(network: Network, node: Node) -> None:
+    """Send a request to a node whose connection fails."""
+    send_to(network, node)
     network.to_open.clear()
     assert node.link
     node.link.close("refused")
     network.tick()
 
 
-def test_and_again_when_nobody_else_answers() -> None:
+def test_bootstrap_nodes_are_used_when_all_brokers_fail() -> None:
     network = network_of(brokers=2)
-    fail(network, broker(network, 1))
-    assert least(network) == 2
-    fail(network, broker(network, 2))
-    assert least(network) == -1
-    fail(network, network.least_loaded())  # type: ignore[arg-type]
+    fail_to_connect(network, broker(network, 1))
+    assert least_loaded(network) == 2
+    fail_to_connect(network, broker(network, 2))
+    assert least_loaded(network) == -1
+    fail_to_connect(network, network.least_loaded())  # type: ignore[arg-type]
     assert network.least_loaded() is None
     network._clock.now = network.next_deadline()
     assert network.least_loaded() is not None
 
 
-def test_who_could_not_be_reached_is_left_alone_longer_each_time() -> None:
+def test_reconnect_backoff_grows() -> None:
     network = network_of(brokers=1)
     node, waits = broker(network, 1), []
     for _ in range(7):
-        fail(network, node)
+        fail_to_connect(network, node)
         assert not network.can_send(node)
         done: list[OutgoingCall] = []
-        assert ask(network, node, done).done
+        assert send_to(network, node, done).done
         assert done[0].failure is Failure.DISCONNECTED
         waits.append(round(node.retry_at - network._clock.now, 3))
         assert network.next_deadline() == node.retry_at
@@ -106,12 +106,12 @@ def test_who_could_not_be_reached_is_left_alone_longer_each_time() -> None:
     assert waits == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
 
 
-def test_who_was_reached_begins_anew() -> None:
+def test_successful_connection_resets_the_backoff() -> None:
     network = network_of(brokers=1)
     node = broker(network, 1)
-    fail(network, node)
+    fail_to_connect(network, node)
     fail_again_at = network._clock.now = node.retry_at
-    ask(network, node)
+    send_to(network, node)
     assert node.link
     node.link.state = LinkState.READY
     network.tick()
@@ -120,11 +120,11 @@ def test_who_was_reached_begins_anew() -> None:
     assert node.retry_at - fail_again_at == pytest.approx(0.05)
 
 
-def test_whose_connection_ends_is_told_once() -> None:
+def test_on_disconnect_is_called_once() -> None:
     network, lost = network_of(), []
     network.on_disconnect = lost.append
     node = broker(network, 1)
-    ask(network, node)
+    send_to(network, node)
     assert node.link
     node.link.closed()
     network.tick()
@@ -132,60 +132,63 @@ def test_whose_connection_ends_is_told_once() -> None:
     assert lost == [node]
 
 
-def test_a_request_has_the_request_timeout_or_its_own() -> None:
+def test_request_timeout_is_the_default_timeout() -> None:
     network, done = network_of(), []
     network._clock.now = 100.0
     node = broker(network, 1)
-    assert [ask(network, node, done).deadline, ask(network, node, done, timeout=305.0).deadline] == [130.0, 405.0]
-    assert network.next_deadline() == 110.0, "by when the connection has to be there"
+    assert [send_to(network, node, done).deadline, send_to(network, node, done, timeout=305.0).deadline] == [
+        130.0,
+        405.0,
+    ]
+    assert network.next_deadline() == 110.0, "when the connection setup times out"
     network._clock.now = 110.0
     network.tick()
     assert [call.failure for call in done] == [Failure.DISCONNECTED] * 2
 
 
-def test_a_broker_that_moves_or_goes() -> None:
+def test_brokers_that_move_or_leave_are_disconnected() -> None:
     network, done = network_of(), []
     first, second = broker(network, 1), broker(network, 2)
     for node in (first, second):
-        ask(network, node, done)
+        send_to(network, node, done)
     network.update_brokers({1: ("elsewhere", 1), 3: ("node3", 9003)})
     assert [call.reason for call in done] == ["the broker has a new address", "the broker is no longer in the cluster"]
     assert (broker(network, 1).host, network.broker(2)) == ("elsewhere", None)
 
 
-def test_a_coordinator_has_a_node_of_its_own() -> None:
+def test_coordinator_has_a_node_of_its_own() -> None:
     network = network_of()
     node = network.coordinator(1, "node1", 9001)
     assert (node.id, node is broker(network, 1)) == (COORDINATOR - 1, False)
     assert network.coordinator(1, "node1", 9001) is node
     done: list[OutgoingCall] = []
-    ask(network, node, done)
-    ask(network, broker(network, 1))
+    send_to(network, node, done)
+    send_to(network, broker(network, 1))
     assert len(network.to_open) == 2
     assert network.coordinator(1, "elsewhere", 9001) is not node
     assert done[0].reason == "the coordinator has a new address"
 
 
-def test_who_was_only_asked_to_find_the_others_is_hung_up_on() -> None:
+def test_bootstrap_connection_is_closed_once_idle() -> None:
     network = network_of(brokers=0)
     boot = network.least_loaded()
     assert boot
-    ask(network, boot)
+    send_to(network, boot)
     assert boot.link
     boot.link.state = LinkState.READY
     boot.link._queue.clear()
     network.tick()
-    assert boot.link, "nobody else is known"
+    assert boot.link, "no broker is known"
     network.update_brokers({1: ("node1", 9001)})
     network.tick()
     assert boot.link is None
 
 
-def test_hanging_up_everywhere() -> None:
+def test_close_closes_all_connections() -> None:
     network, done = network_of(), []
     nodes = [broker(network, 1), network.coordinator(2, "node2", 9002)]
     for node in nodes:
-        ask(network, node, done)
+        send_to(network, node, done)
     network.close()
     assert [call.reason for call in done] == ["the consumer is closed"] * 2
     assert [node.link for node in nodes] == [None, None]

@@ -1,4 +1,4 @@
-"""A tampered, late, duplicated or foreign answer never moves a position and never delivers a record twice."""
+"""Invalid, late, repeated and unrelated Fetch responses never move a position or return a record twice."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def filled(leaders: Any, **how: Any) -> FakeLogCluster:
     return cluster
 
 
-# F8: the answer has the partitions that were asked for, or none of it counts
+# A response has exactly the requested partitions, or it is dropped
 
 
 def without_one(cluster: FakeLogCluster, answer: FetchResponse) -> None:
@@ -60,8 +60,8 @@ def with_a_topic_twice(cluster: FakeLogCluster, answer: FetchResponse) -> None:
     answer.responses.append(deepcopy(answer.responses[0]))
 
 
-def with_another_node_s(cluster: FakeLogCluster, answer: FetchResponse) -> None:
-    """A partition of this consumer, but not one that this node was asked for."""
+def with_a_partition_of_another_node(cluster: FakeLogCluster, answer: FetchResponse) -> None:
+    """Add a partition of this consumer that was not requested of this node."""
     answer.responses[0].partitions[0].partition_index = 2
 
 
@@ -75,15 +75,15 @@ TAMPERED = [
     with_a_foreign_topic,
     with_one_twice,
     with_a_topic_twice,
-    with_another_node_s,
+    with_a_partition_of_another_node,
     with_nothing,
 ]
 
 
 @pytest.mark.parametrize("version", [4, 7, 12, 13, 18])
 @pytest.mark.parametrize("tamper", TAMPERED)
-def test_a_tampered_answer_is_dropped(tamper, version):
-    """Nothing of it counts, and the next request names everything anew."""
+def test_invalid_response_is_dropped(tamper, version):
+    """None of it is used, and the next request is a full one."""
     cluster = filled({T0: 0, T1: 0, T2: 1}, served={"Fetch": (4, version)})
     asked = next(each for each in cluster.fetches if each.node == 0)
     answer = cluster.fetch(asked)
@@ -102,8 +102,8 @@ def test_a_tampered_answer_is_dropped(tamper, version):
 
 @pytest.mark.parametrize("version", [7, 13, 18])
 @pytest.mark.parametrize("tamper", TAMPERED[1:6])
-def test_a_tampered_answer_within_a_session_is_dropped(tamper, version):
-    """It may leave out partitions, but not have others than the session has."""
+def test_invalid_response_within_a_session_is_dropped(tamper, version):
+    """It may omit partitions, but not have others than the session."""
     cluster = filled({T0: 0, T1: 0, T2: 1}, served={"Fetch": (4, version)})
     cluster.answer_all()
     cluster.poll_records()
@@ -121,11 +121,11 @@ def test_a_tampered_answer_within_a_session_is_dropped(tamper, version):
     assert offsets(cluster.poll_records()) == [10, 11] * 3
 
 
-# F14: an answer counts only where the position still is
+# A response is used only if it begins at the position
 
 
-def test_an_answer_that_comes_late():
-    """The leader moved meanwhile, and the new one answered first: the old one's answer, which has less, is dropped."""
+def test_late_response_of_the_old_leader_is_dropped():
+    """The leader moved and the new one responded first: the old leader's shorter response is dropped."""
     cluster = filled({T0: 0, T1: 1})
     cluster.engine.assign([T0])
     late = next(each for each in cluster.fetches if each.node == 0)
@@ -141,7 +141,7 @@ def test_an_answer_that_comes_late():
     assert (cluster.poll_records(), cluster.position(T0)) == ([], 10)
 
 
-def test_an_answer_to_before_a_seek():
+def test_response_to_a_fetch_before_a_seek_is_dropped():
     cluster = filled({T0: 0})
     (asked,) = cluster.fetches
     cluster.seek(T0, 7)
@@ -149,26 +149,26 @@ def test_an_answer_to_before_a_seek():
     assert (cluster.poll_records(), cluster.position(T0)) == ([], 7)
 
 
-# F15: a partition with records that wait is not asked for
+# Partitions with buffered records are not fetched
 
 
-class WithoutTheRule(Fetcher):
-    """Asks for partitions whose records still wait."""
+class RefetchingFetcher(Fetcher):
+    """Also fetches partitions with buffered records."""
 
     @property
     def buffered(self) -> set[tuple[str, int]]:
         return set()
 
 
-class WithoutTheGuardEither(WithoutTheRule):
-    """Takes whatever comes, and stands behind it."""
+class UncheckedFetcher(RefetchingFetcher):
+    """Also returns records that do not begin at the position."""
 
     def _is_current(self, fetched: CompletedFetch) -> bool:
         return fetched.reader is not None or self._initialize(fetched)
 
 
 def read_to_the_end(kind: type[Fetcher]) -> tuple[list[int], int]:
-    """The second answer is there before the first is handed out. Gives the offsets, and how many requests it took."""
+    """Read a log whose responses arrive early. Return the offsets and the number of requests."""
     cluster = filled({T0: 0})
     cluster.fetcher.__class__ = kind
     found = []
@@ -180,33 +180,33 @@ def read_to_the_end(kind: type[Fetcher]) -> tuple[list[int], int]:
     return found, len(cluster.of("Fetch"))
 
 
-def test_with_the_rule_each_record_comes_once():
+def test_buffered_partitions_are_not_fetched_again():
     assert read_to_the_end(Fetcher) == (ALL, 2)
 
 
-def test_without_the_rule_the_guard_drops_refetched_records():
-    found, requests = read_to_the_end(WithoutTheRule)
+def test_refetched_records_are_dropped_by_position():
+    found, requests = read_to_the_end(RefetchingFetcher)
     assert found == ALL
     assert requests > 2
 
 
-def test_without_the_rule_and_the_guard_records_come_twice():
-    """The hazard that the rule is there for."""
-    found, _ = read_to_the_end(WithoutTheGuardEither)
+def test_without_both_checks_records_are_returned_twice():
+    """The error that the two checks prevent."""
+    found, _ = read_to_the_end(UncheckedFetcher)
     assert len(found) > len(ALL)
     assert found[:13] == [*ALL, 3, 4, 5]
 
 
-# All of it at random
+# Random sequences
 
 LEADERS = {T0: 0, T1: 1, T2: 1, ("u", 0): 2}
 PARTITIONS = st.sampled_from(sorted(LEADERS))
 
 
 class Interleaved(RuleBasedStateMachine):
-    """Answers in any order, lost, late, doubled and spoiled; seeks, pauses, revocations and leaders that move.
+    """Reordered, lost, late, repeated and corrupt responses; seeks, pauses, revocations and leader changes.
 
-    ``due``: by partition, the offset that the next record has at least. Compaction leaves gaps.
+    due: by partition, the lowest offset that the next record may have. Compaction leaves gaps.
     """
 
     committed = False
@@ -216,7 +216,9 @@ class Interleaved(RuleBasedStateMachine):
         level = "read_committed" if self.committed else "read_uncommitted"
         self.cluster = FakeLogCluster(LEADERS, isolation_level=level, max_partition_fetch_bytes=300)
         self.due = dict.fromkeys(LEADERS, 0)
-        self.real: dict[tuple[str, int], list[int]] = {partition: [] for partition in LEADERS}  # what readers see
+        self.real: dict[tuple[str, int], list[int]] = {
+            partition: [] for partition in LEADERS
+        }  # what each isolation level returns
         self.old: list[tuple[tuple[str, int], int, FetchedPartition]] = []
         for partition in LEADERS:
             self.add(partition, 5, 0)
@@ -301,7 +303,7 @@ class Interleaved(RuleBasedStateMachine):
         if (
             body.responses
             and (full or tamper is not without_one)
-            and not (tamper is with_another_node_s and asked.node)
+            and not (tamper is with_a_partition_of_another_node and asked.node)
         ):
             tamper(self.cluster, body)
         self.cluster.answer(asked, body)
@@ -350,12 +352,12 @@ class Interleaved(RuleBasedStateMachine):
     def hang_up(self, node: int) -> None:
         self.cluster.hang_up(node)
 
-    @rule(partition=PARTITIONS, node=st.integers(0, 2), told=st.booleans())
-    def move_the_leader(self, partition: tuple[str, int], node: int, told: bool) -> None:
+    @rule(partition=PARTITIONS, node=st.integers(0, 2), notified=st.booleans())
+    def move_the_leader(self, partition: tuple[str, int], node: int, notified: bool) -> None:
         self.cluster.leaders[partition] = node
         self.cluster.leader_epochs[partition] += 1
         self.cluster.logs[partition].epoch += 1
-        if told:
+        if notified:
             self.cluster.engine.metadata.refresh()
 
     @rule(partition=PARTITIONS, data=st.data())
@@ -403,7 +405,7 @@ class Interleaved(RuleBasedStateMachine):
 
 
 class InterleavedCommitted(Interleaved):
-    """The same, with what is committed alone."""
+    """The same with read_committed."""
 
     committed = True
 

@@ -1,4 +1,4 @@
-"""Positions for partitions that have none: what the group has committed, else the policy, looked up in the log."""
+"""Positions of new partitions: committed offsets, else auto_offset_reset, looked up with ListOffsets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T0, T1 = ("t", 0), ("t", 1)
 ASKED = "OffsetFetch", "ListOffsets"
 
 
-def begun(
+def starting(
     leaders: Any = None,
     *,
     group: str | None = "g",
@@ -27,7 +27,7 @@ def begun(
     start: int = 2,
     **how: Any,
 ) -> FakeLogCluster:
-    """Logs from 2 to 12; what is ``held`` waits."""
+    """Return a cluster with logs from 2 to 12; requests of the APIs ``held`` stay pending."""
     cluster = FakeLogCluster({T0: 0} if leaders is None else leaders, group=group, **how)
     for log in cluster.logs.values():
         log.start = start
@@ -52,21 +52,21 @@ def only(cluster: FakeLogCluster, key: int) -> Any:
 
 
 @pytest.mark.parametrize("version", range(11))
-def test_what_the_group_has_committed(version):
-    """In every version; what has no committed offset falls back on the policy."""
-    cluster = begun({T0: 0, T1: 0}, committed={T0: 7}, held=(), served={"OffsetFetch": (0, version)})
+def test_committed_offsets_are_the_positions(version):
+    """In every version; without a committed offset auto_offset_reset decides."""
+    cluster = starting({T0: 0, T1: 0}, committed={T0: 7}, held=(), served={"OffsetFetch": (0, version)})
     assert (cluster.position(T0), cluster.position(T1)) == (7, 2)
     (asked,) = cluster.of("OffsetFetch")
     assert (asked.version, asked.body.require_stable) == (version, version >= 7)
 
 
-def test_without_topic_ids_names_are_asked_for():
-    cluster = begun(committed={T0: 7}, held=(), ids=False)
+def test_topics_without_ids_are_requested_by_name():
+    cluster = starting(committed={T0: 7}, held=(), ids=False)
     assert (cluster.position(T0), cluster.of("OffsetFetch")[0].version) == (7, 9)
 
 
 def test_nothing_is_fetched_before_a_position_is_known():
-    cluster = begun(committed={T0: 7})
+    cluster = starting(committed={T0: 7})
     cluster.poll_records()
     assert cluster.fetches == []
     cluster.answer_rightly(only(cluster, "OffsetFetch"))
@@ -88,23 +88,23 @@ RAISED = [
 @pytest.mark.parametrize("version", [5, 7, 8, 10])
 @pytest.mark.parametrize("of", [None, T0], ids=["of the group", "of a partition"])
 @pytest.mark.parametrize("code", RETRIABLE + COORDINATOR_MOVED)
-def test_what_is_asked_again(code, of, version):
-    cluster = begun({T0: 0, T1: 0}, committed={T0: 7, T1: 8}, served={"OffsetFetch": (0, version)})
+def test_retriable_offset_fetch_errors(code, of, version):
+    cluster = starting({T0: 0, T1: 0}, committed={T0: 7, T1: 8}, served={"OffsetFetch": (0, version)})
     asked, looked = only(cluster, "OffsetFetch"), len(cluster.of("FindCoordinator"))
     cluster.answer(asked, cluster.offset_fetch(asked, error=code, of=of))
     assert [each for each in cluster.pending() if each.api == "OffsetFetch"] == [], "not at once"
     cluster.wait(0.5)
     assert len(cluster.of("FindCoordinator")) - looked == (code in COORDINATOR_MOVED)
-    assert cluster.position(T0) is cluster.position(T1) is None, "all of it counts, or nothing"
+    assert cluster.position(T0) is cluster.position(T1) is None, "a response is applied as a whole"
     cluster.answer_rightly(only(cluster, "OffsetFetch"))
     assert (cluster.position(T0), cluster.position(T1)) == (7, 8)
 
 
 @pytest.mark.parametrize("of", [None, T0], ids=["of the group", "of a partition"])
 @pytest.mark.parametrize(("code", "error"), RAISED)
-def test_what_is_raised(code, error, of):
-    """Once for each poll; nobody is asked again before somebody polls."""
-    cluster = begun({T0: 0, T1: 0})
+def test_fatal_offset_fetch_errors_are_raised(code, error, of):
+    """Once for each poll; no request is sent before the next poll."""
+    cluster = starting({T0: 0, T1: 0})
     for n in range(1, 3):
         asked = only(cluster, "OffsetFetch")
         cluster.answer(asked, cluster.offset_fetch(asked, error=code, of=of))
@@ -116,9 +116,9 @@ def test_what_is_raised(code, error, of):
         assert cluster.poll_records() == []
 
 
-def test_an_id_that_the_coordinator_does_not_know():
-    """The topic was made anew: metadata is asked for its id."""
-    cluster = begun(committed={T0: 7})
+def test_unknown_topic_id_refreshes_metadata():
+    """The topic was created again: metadata is requested for its id."""
+    cluster = starting(committed={T0: 7})
     asked = only(cluster, "OffsetFetch")
     cluster.topic_ids["t"] = UUID(int=99)
     cluster.answer(asked, cluster.offset_fetch(asked, error=E.UNKNOWN_TOPIC_ID, of=("", 0)))
@@ -127,8 +127,8 @@ def test_an_id_that_the_coordinator_does_not_know():
     assert asked.body.groups[0].topics[0].topic_id == UUID(int=99)
 
 
-def test_a_coordinator_that_hangs_up():
-    cluster = begun(committed={T0: 7})
+def test_lost_coordinator_is_looked_up_again():
+    cluster = starting(committed={T0: 7})
     cluster.hang_up(0)
     cluster.wait(1.0)
     cluster.answer_rightly(only(cluster, "OffsetFetch"))
@@ -136,9 +136,9 @@ def test_a_coordinator_that_hangs_up():
 
 
 @pytest.mark.parametrize("version", [7, 8, 10])
-def test_an_answer_about_something_else(version):
-    """A partition is missing, or the group is another: it is asked again."""
-    cluster = begun({T0: 0, T1: 0}, committed={T0: 7, T1: 8}, served={"OffsetFetch": (0, version)})
+def test_incomplete_offset_fetch_response_is_retried(version):
+    """A partition is missing, or the response is about another group: the request is retried."""
+    cluster = starting({T0: 0, T1: 0}, committed={T0: 7, T1: 8}, served={"OffsetFetch": (0, version)})
     asked = only(cluster, "OffsetFetch")
     answer = cluster.offset_fetch(asked)
     (answer.topics if version < 8 else answer.groups[0].topics)[0].partitions.pop()
@@ -156,16 +156,16 @@ def test_an_answer_about_something_else(version):
     assert (cluster.position(T0), cluster.position(T1)) == (7, 8)
 
 
-def test_a_seek_while_committed_offsets_are_on_their_way():
-    cluster = begun({T0: 0, T1: 0}, committed={T0: 7, T1: 8})
+def test_seek_during_offset_fetch():
+    cluster = starting({T0: 0, T1: 0}, committed={T0: 7, T1: 8})
     cluster.seek(T0, 4)
     cluster.answer_rightly(only(cluster, "OffsetFetch"))
     assert (cluster.position(T0), cluster.position(T1)) == (4, 8)
 
 
-def test_a_revocation_while_committed_offsets_are_on_their_way():
-    """The partition came back: what was asked for before it left says nothing about now."""
-    cluster = begun(committed={T0: 7})
+def test_revocation_during_offset_fetch():
+    """The partition was assigned again: the response to the earlier request does not apply."""
+    cluster = starting(committed={T0: 7})
     late = only(cluster, "OffsetFetch")
     stale = cluster.offset_fetch(late)
     cluster.positions.assign([])
@@ -178,8 +178,8 @@ def test_a_revocation_while_committed_offsets_are_on_their_way():
     assert cluster.position(T0) == 9
 
 
-def test_partitions_that_come_while_others_are_asked_for():
-    cluster = begun({T0: 0, T1: 0}, assign=False, committed={T0: 7, T1: 8})
+def test_partitions_assigned_during_offset_fetch():
+    cluster = starting({T0: 0, T1: 0}, assign=False, committed={T0: 7, T1: 8})
     cluster.engine.assign([T0])
     cluster.settle()
     cluster.engine.assign([T0, T1])
@@ -190,7 +190,7 @@ def test_partitions_that_come_while_others_are_asked_for():
     assert cluster.position(T1) == 8
 
 
-# The policy
+# auto_offset_reset
 
 
 @pytest.mark.parametrize(
@@ -205,23 +205,23 @@ def test_partitions_that_come_while_others_are_asked_for():
     ],
 )
 @pytest.mark.parametrize("group", [None, "g"])
-def test_the_policy(policy, at, group):
-    """A duration counts back from now: the first record of that age or younger, the end if there is none."""
-    cluster = begun(group=group, held=(), auto_offset_reset=policy)
+def test_auto_offset_reset(policy, at, group):
+    """A duration is an age: the first record that is not older, or the end of the log if there is none."""
+    cluster = starting(group=group, held=(), auto_offset_reset=policy)
     assert cluster.position(T0) == at
 
 
 @pytest.mark.parametrize("group", [None, "g"])
-def test_no_policy(group):
-    """It is said with each poll, and the coordinator is asked for each poll once."""
-    cluster = begun(group=group, held=(), auto_offset_reset="none")
+def test_no_committed_offset_without_a_reset_raises(group):
+    """Each poll raises the error and sends one request to the coordinator."""
+    cluster = starting(group=group, held=(), auto_offset_reset="none")
     for n in range(1, 3):
         cluster.wait(5.0)
         assert len(cluster.of("OffsetFetch")) == (n if group else 0)
         with pytest.raises(NoOffset, match="no committed offset: t-0") as raised:
             twice(cluster)
         assert raised.value.partitions == {T0: None}
-    if group:  # somebody has committed meanwhile
+    if group:  # another member has committed meanwhile
         cluster.committed[T0] = 5
     else:
         cluster.seek(T0, 5)
@@ -229,7 +229,7 @@ def test_no_policy(group):
     assert cluster.position(T0) == 5
 
 
-def test_the_end_of_what_is_committed():
+def test_read_committed_resets_to_the_last_stable_offset():
     cluster = FakeLogCluster({T0: 0}, auto_offset_reset="latest", isolation_level="read_committed")
     cluster.logs[T0].add(9)
     cluster.logs[T0].stable = 4
@@ -242,28 +242,28 @@ def test_the_end_of_what_is_committed():
 
 
 @pytest.mark.parametrize("version", range(12))
-def test_every_version_of_list_offsets(version):
-    cluster = begun(held=(), group=None, served={"ListOffsets": (0, version)})
+def test_list_offsets_by_version(version):
+    cluster = starting(held=(), group=None, served={"ListOffsets": (0, version)})
     assert cluster.position(T0) == 2
     assert cluster.of("ListOffsets")[0].version == version
     asked = cluster.engine.inquire_log({T0: WALL_MS + 5})
     cluster.settle()
     if version == 0:
-        assert isinstance(asked.error, UnsupportedVersion), "it cannot look up records by their time"
+        assert isinstance(asked.error, UnsupportedVersion), "v0 cannot look up timestamps"
     else:
         found = asked.result[T0]
         assert (found.offset, found.timestamp, found.leader_epoch) == (5, WALL_MS + 5, 0 if version >= 4 else -1)
 
 
-def test_what_is_committed_takes_a_broker_that_knows():
-    cluster = begun(held=(), group=None, isolation_level="read_committed", served={"ListOffsets": (0, 1)})
+def test_read_committed_needs_list_offsets_v2():
+    cluster = starting(held=(), group=None, isolation_level="read_committed", served={"ListOffsets": (0, 1)})
     with pytest.raises(UnsupportedVersion, match="ListOffsets: the consumer needs v2"):
         cluster.poll_records()
 
 
-def test_offsets_by_time():
-    """One request for each leader; None where no record is that young."""
-    cluster = begun({T0: 0, T1: 1}, held=(), group=None)
+def test_offsets_for_times():
+    """One request to each leader; None where no record is that young."""
+    cluster = starting({T0: 0, T1: 1}, held=(), group=None)
     asked = cluster.engine.inquire_log({T0: WALL_MS + 6, T1: WALL_MS + 10**6})
     cluster.settle()
     assert asked.done
@@ -271,8 +271,8 @@ def test_offsets_by_time():
     assert (asked.result[T0].offset, asked.result[T1]) == (6, None)
 
 
-def test_records_from_before_there_were_timestamps():
-    cluster = begun(group=None, held=())
+def test_unsupported_for_message_format_means_no_offset():
+    cluster = starting(group=None, held=())
     cluster.hold("ListOffsets")
     asked = cluster.engine.inquire_log({T0: 5})
     cluster.settle()
@@ -299,9 +299,9 @@ LEADER_AGAIN = [
 
 
 @pytest.mark.parametrize("code", LEADER_AGAIN)
-def test_a_leader_that_cannot_say_yet(code):
-    """Metadata first, then again, of whoever leads now."""
-    cluster = begun({T0: 0, T1: 1}, group=None)
+def test_retriable_list_offsets_errors(code):
+    """Metadata is refreshed, then the current leader gets the request."""
+    cluster = starting({T0: 0, T1: 1}, group=None)
     first = next(asked for asked in cluster.pending() if asked.node == 0)
     before = len(cluster.of("Metadata"))
     cluster.answer_rightly(next(asked for asked in cluster.pending() if asked.node == 1))
@@ -315,9 +315,9 @@ def test_a_leader_that_cannot_say_yet(code):
     assert (cluster.position(T0), cluster.position(T1)) == (2, 2)
 
 
-def test_a_leader_that_refuses():
-    """Once for each poll, and the other partitions have what was found."""
-    cluster = begun({T0: 0, T1: 1}, group=None)
+def test_fatal_list_offsets_errors_are_raised():
+    """Once for each poll; the other partitions get their offsets."""
+    cluster = starting({T0: 0, T1: 1}, group=None)
     cluster.answer_rightly(next(asked for asked in cluster.pending() if asked.node == 1))
     for n in range(2, 4):
         cluster.answer(only(cluster, "ListOffsets"), refusal(E.TOPIC_AUTHORIZATION_FAILED, T0))
@@ -329,9 +329,9 @@ def test_a_leader_that_refuses():
     assert (cluster.position(T0), cluster.position(T1)) == (None, 2)
 
 
-def test_a_leader_that_leaves_out_or_adds_partitions():
-    """What was not answered is asked again; what nobody asked for does not count, nor what comes twice."""
-    cluster = begun({T0: 0, T1: 0}, group=None)
+def test_missing_and_extra_partitions_of_list_offsets():
+    """Missing partitions are requested again; extra and repeated ones are ignored."""
+    cluster = starting({T0: 0, T1: 0}, group=None)
     asked = only(cluster, "ListOffsets")
     kind = ListOffsetsResponse.Topic
     lines = [kind.Partition(partition_index=n, offset=at) for n, at in ((0, 3), (0, 8), (7, 9))]
@@ -345,9 +345,9 @@ def test_a_leader_that_leaves_out_or_adds_partitions():
 
 
 @pytest.mark.parametrize("policy", ["earliest", "latest"])
-def test_a_leader_that_does_not_know_its_own_ends(policy):
-    """It is asked again after a rest, not at once and without end."""
-    cluster = begun(group=None, auto_offset_reset=policy)
+def test_list_offsets_without_an_offset_is_retried(policy):
+    """The request is retried after a backoff."""
+    cluster = starting(group=None, auto_offset_reset=policy)
     for n in range(1, 4):
         asked = only(cluster, "ListOffsets")
         answer = cluster.list_offsets(asked)
@@ -359,16 +359,16 @@ def test_a_leader_that_does_not_know_its_own_ends(policy):
     assert cluster.position(T0) == (2 if policy == "earliest" else 12)
 
 
-def test_a_seek_while_the_log_is_asked():
-    cluster = begun({T0: 0, T1: 0}, group=None)
+def test_seek_during_list_offsets():
+    cluster = starting({T0: 0, T1: 0}, group=None)
     cluster.seek(T0, 9)
     cluster.answer_rightly(only(cluster, "ListOffsets"))
     assert (cluster.position(T0), cluster.position(T1)) == (9, 2)
 
 
-def test_another_question_while_the_log_is_asked():
-    """To the beginning, then to the end: the answer to the first does not count."""
-    cluster = begun(group=None)
+def test_second_seek_during_list_offsets():
+    """To the beginning, then to the end: the response to the first request is ignored."""
+    cluster = starting(group=None)
     cluster.positions.of(T0).reset_to(-1)
     cluster.positions.unresolved = True
     cluster.answer_rightly(only(cluster, "ListOffsets"))
@@ -377,9 +377,9 @@ def test_another_question_while_the_log_is_asked():
     assert cluster.position(T0) == 12
 
 
-def test_a_revocation_while_the_log_is_asked():
-    """Given back meanwhile, it may have a committed offset by now: what was asked for before does not count."""
-    cluster = begun(committed={})
+def test_revocation_during_list_offsets():
+    """Assigned again, it may have a committed offset: the response to the earlier request is ignored."""
+    cluster = starting(committed={})
     cluster.answer_rightly(only(cluster, "OffsetFetch"))
     late = only(cluster, "ListOffsets")
     before = cluster.positions.of(T0)
@@ -393,8 +393,8 @@ def test_a_revocation_while_the_log_is_asked():
 
 
 def test_revoked_partition_ends_its_offset_lookup():
-    """As of a topic that was deleted: nobody is asked about it for ever."""
-    cluster = begun({T0: 0, T1: 1}, held=("ListOffsets",))
+    """As for a deleted topic: it is not requested for ever."""
+    cluster = starting({T0: 0, T1: 1}, held=("ListOffsets",))
     del cluster.topics["t"]
     cluster.hang_up(0)
     cluster.hang_up(1)
@@ -407,20 +407,20 @@ def test_revoked_partition_ends_its_offset_lookup():
     assert len(cluster.of("Metadata")) - before <= 1
 
 
-def test_the_first_question_waits_for_metadata_alone():
-    """There is no rest before it, though leaders were not known when it first was due."""
-    cluster = begun(group=None, held=())
+def test_first_list_offsets_waits_only_for_metadata():
+    """There is no backoff, although no leader was known when the request was due."""
+    cluster = starting(group=None, held=())
     assert (cluster.now, cluster.position(T0)) == (0.0, 2)
 
 
-def test_a_position_out_of_the_log_says_nothing_of_epochs():
-    """What leader wrote the record there is not who wrote the one before, which was not read."""
-    cluster = begun(group=None, held=())
+def test_position_of_list_offsets_has_no_epoch():
+    """The epoch of the record at the offset is not that of the record before it, which was not read."""
+    cluster = starting(group=None, held=())
     assert cluster.positions.of(T0).epoch == -1
 
 
-def test_where_everything_is():
-    """Positions to be committed: those that are known."""
-    cluster = begun({T0: 0, T1: 1}, group=None)
+def test_offsets_to_commit():
+    """All known positions."""
+    cluster = starting({T0: 0, T1: 1}, group=None)
     cluster.seek(T0, 5)
     assert {p: at.offset for p, at in cluster.positions.to_commit().items()} == {T0: 5}

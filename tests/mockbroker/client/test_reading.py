@@ -1,4 +1,4 @@
-"""Reading with a whole consumer: poll and iteration, and where it stands in the middle of them."""
+"""Reading with a whole consumer: poll, iteration, and positions during both."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0}
 
 @asynccontextmanager
 async def cluster_with(counts: dict[tuple[str, int], int], *, brokers: int = 1) -> AsyncIterator[Any]:
-    """So many records in each partition, whose values are their offsets."""
+    """Open a cluster with this many records in each partition; values are their offsets."""
     topics: dict[str, int] = {}
     for name, number in counts:
         topics[name] = max(topics.get(name, 0), number + 1)
@@ -39,7 +39,7 @@ async def cluster_with(counts: dict[tuple[str, int], int], *, brokers: int = 1) 
         for (name, number), count in counts.items():
             if count:
                 cluster.produce(name, [b"%d" % n for n in range(count)], partition=number)
-        with trio.fail_after(60):  # of a test that hangs, not of anything that is measured
+        with trio.fail_after(60):  # in case the test hangs
             yield cluster
 
 
@@ -50,15 +50,15 @@ async def reader(cluster: Cluster, *partitions: Any, **options: Any) -> AsyncIte
         yield consumer
 
 
-async def settled(consumer: Consumer, partition: tuple[str, int]) -> int:
-    """Where it stands, once that is known; there must be nothing to read."""
+async def final_position(consumer: Consumer, partition: tuple[str, int]) -> int:
+    """Return the position once it is known; there must be no records to read."""
     while (at := consumer.position(partition)) is None:
         assert await consumer.poll(0.05) == []
     return at
 
 
 async def read(consumer: Consumer, count: int) -> list[tuple[int, int]]:
-    """Partitions and offsets of so many records."""
+    """Return partitions and offsets of the next records."""
     found: list[tuple[int, int]] = []
     while len(found) < count:
         found += [(record.partition, record.offset) for record in await consumer.poll()]
@@ -68,14 +68,14 @@ async def read(consumer: Consumer, count: int) -> list[tuple[int, int]]:
 # poll
 
 
-async def test_a_poll_without_records_ends_with_its_time(autojump_clock):
-    async def nobody(host: str, port: int) -> trio.abc.Stream:
+async def test_poll_without_records_returns_after_its_timeout(autojump_clock):
+    async def refuse(host: str, port: int) -> trio.abc.Stream:
         here, there = trio.testing.memory_stream_pair()
         silent.append(there)
         return here
 
     silent: list[trio.abc.Stream] = []
-    async with open_consumer(f"127.0.0.1:{BOOTSTRAP_PORT}", partitions=[T0], connect=nobody) as consumer:
+    async with open_consumer(f"127.0.0.1:{BOOTSTRAP_PORT}", partitions=[T0], connect=refuse) as consumer:
         before = trio.current_time()
         assert await consumer.poll(5.0) == []
         assert trio.current_time() == before + 5.0
@@ -83,7 +83,7 @@ async def test_a_poll_without_records_ends_with_its_time(autojump_clock):
         assert trio.current_time() == before + 5.0
 
 
-async def test_a_poll_returns_as_soon_as_anything_came():
+async def test_poll_returns_as_soon_as_records_arrive():
     async with (
         cluster_with({T0: 0, T1: 0}) as cluster,
         reader(cluster, T0, T1, fetch_max_wait=60.0) as consumer,
@@ -103,8 +103,8 @@ async def test_a_poll_returns_as_soon_as_anything_came():
         assert found == [(1, 0)]
 
 
-class Watched(trio.abc.Stream):
-    """Notes the offsets of the fetches that leave, at the moment at which they do."""
+class FetchRecordingStream(trio.abc.Stream):
+    """A stream that records the offsets of each Fetch when it is sent."""
 
     def __init__(self, stream: trio.abc.Stream, fetches: list[list[int]]) -> None:
         self._stream, self._fetches, self._frames = stream, fetches, FrameBuffer()
@@ -127,12 +127,12 @@ class Watched(trio.abc.Stream):
         await self._stream.aclose()
 
 
-async def test_the_next_request_has_left_when_a_poll_returns():
-    """Whatever the user does then, without a single wait: the broker is at work."""
+async def test_next_fetch_is_sent_before_poll_returns():
+    """The broker works on it even if the user never waits after the poll."""
     fetches: list[list[int]] = []
 
     async def connect(host: str, port: int) -> trio.abc.Stream:
-        return Watched(await connect_tcp(host, port), fetches)
+        return FetchRecordingStream(await connect_tcp(host, port), fetches)
 
     async with cluster_with({T0: 0}) as cluster, reader(cluster, T0, connect=connect) as consumer:
         for number in range(40):
@@ -142,7 +142,7 @@ async def test_the_next_request_has_left_when_a_poll_returns():
             assert fetches[-1] == [number + 1]
 
 
-async def test_at_most_max_poll_records():
+async def test_poll_returns_at_most_max_poll_records():
     async with cluster_with({T0: 1200}) as cluster, reader(cluster, T0) as consumer:
         polls = [await consumer.poll() for _ in range(3)]
         assert [len(some) for some in polls] == [500, 500, 200]
@@ -150,15 +150,15 @@ async def test_at_most_max_poll_records():
         assert [consumer.position(T0), consumer.lag(T0)] == [1200, 0]
 
 
-async def test_what_came_before_is_handed_out_without_waiting():
-    """Nobody is there any more who could answer, and no time is left."""
+async def test_buffered_records_are_returned_without_waiting():
+    """The broker is gone and the timeout is 0."""
     async with cluster_with({T0: 1200}) as cluster, reader(cluster, T0) as consumer:
         assert len(await consumer.poll()) == 500
         cluster.kill_broker(0)
         assert [len(await consumer.poll(0.0)) for _ in range(3)] == [500, 200, 0]
 
 
-async def test_ten_partitions_of_three_brokers():
+async def test_ten_partitions_on_three_brokers():
     counts = {("t", n): 20 for n in range(10)}
     async with cluster_with(counts, brokers=3) as cluster, reader(cluster, *counts) as consumer:
         found = await read(consumer, 200)
@@ -167,8 +167,8 @@ async def test_ten_partitions_of_three_brokers():
             assert [offset for p, offset in found if p == number] == list(range(20))
 
 
-async def test_a_poll_that_was_cancelled_loses_nothing():
-    """Before it began, or while it waited: what it would have given comes with the next."""
+async def test_cancelled_poll_loses_no_records():
+    """Before it began or while it waited: the next poll returns the records."""
     async with cluster_with({T0: 30}) as cluster, reader(cluster, T0, max_poll_records=5) as consumer:
         found = await read(consumer, 5)
         for _ in range(8):
@@ -182,7 +182,7 @@ async def test_a_poll_that_was_cancelled_loses_nothing():
         assert found == [(0, n) for n in range(30)]
 
 
-class Counting:
+class CountingInterceptor:
     def __init__(self) -> None:
         self.seen: list[int] = []
 
@@ -192,7 +192,7 @@ class Counting:
 
 
 async def test_interceptors_see_records_first():
-    counting, second = Counting(), Counting()
+    counting, second = CountingInterceptor(), CountingInterceptor()
     async with (
         cluster_with({T0: 10}) as cluster,
         reader(cluster, T0, interceptors=[counting, second]) as consumer,
@@ -201,13 +201,13 @@ async def test_interceptors_see_records_first():
         assert (counting.seen, second.seen, consumer.position(T0)) == ([10], [5], 10)
 
 
-class Failing:
+class FailingInterceptor:
     def on_consume(self, records: Any) -> None:
         raise RuntimeError(f"not today: {len(records)}")
 
 
-async def test_what_an_interceptor_failed_on_is_read_again():
-    async with cluster_with({T0: 10}) as cluster, reader(cluster, T0, interceptors=[Failing()]) as consumer:
+async def test_records_of_a_failed_interceptor_are_read_again():
+    async with cluster_with({T0: 10}) as cluster, reader(cluster, T0, interceptors=[FailingInterceptor()]) as consumer:
         for _ in range(2):
             with pytest.raises(RuntimeError, match="not today"):
                 await consumer.poll()
@@ -221,8 +221,8 @@ async def test_what_an_interceptor_failed_on_is_read_again():
 # Iteration
 
 
-async def test_in_the_middle_of_an_iteration():
-    """What was not handed out yet is neither behind the position nor committed, and counts as lag."""
+async def test_position_commit_and_lag_inside_an_iteration():
+    """Records that were not returned yet are after the position, not committed, and count as lag."""
     async with cluster_with({T0: 10}) as cluster, reader(cluster, T0, group="g") as consumer:
         async for record in consumer:
             if record.offset == 3:
@@ -235,8 +235,8 @@ async def test_in_the_middle_of_an_iteration():
         assert cluster.committed("g") == {T0: 10}
 
 
-async def test_what_iteration_did_not_hand_out_is_read_again():
-    """After a break, a poll goes on where the loop stopped, and closing commits no more than that."""
+async def test_records_that_an_iteration_left_are_read_again():
+    """After a break, poll continues where the loop stopped, and closing commits no later offset."""
     async with cluster_with({T0: 10, T1: 10}) as cluster:
         async with reader(cluster, T0, T1, group="g", enable_auto_commit=True) as consumer:
             count = 0
@@ -254,8 +254,8 @@ async def test_what_iteration_did_not_hand_out_is_read_again():
             assert (consumer.position(T0), consumer.position(T1)) == (10, 10)
 
 
-async def test_a_seek_inside_of_an_iteration():
-    """Back for one partition, once; the other one is not touched."""
+async def test_seek_inside_an_iteration():
+    """One partition is read again; the other is not affected."""
     async with cluster_with({T0: 10, T1: 10}) as cluster, reader(cluster, T0, T1) as consumer:
         seen: dict[int, list[int]] = {0: [], 1: []}
         async for record in consumer:
@@ -267,8 +267,8 @@ async def test_a_seek_inside_of_an_iteration():
         assert seen == {0: [0, 1, 2, 3, 4, *range(2, 10)], 1: list(range(10))}
 
 
-async def test_a_pause_inside_of_an_iteration():
-    """The rest of that partition waits, none of it is lost, and it comes once."""
+async def test_pause_inside_an_iteration():
+    """The remaining records of that partition wait and are returned once."""
     async with cluster_with({T0: 10, T1: 10}) as cluster, reader(cluster, T0, T1) as consumer:
         seen: list[tuple[int, int]] = []
         first = -1
@@ -287,7 +287,7 @@ async def test_a_pause_inside_of_an_iteration():
         assert seen[13:] == [(first, n) for n in range(3, 10)]
 
 
-async def test_seeks_to_the_ends_inside_of_an_iteration():
+async def test_seek_to_beginning_and_end_inside_an_iteration():
     async with cluster_with({T0: 10}) as cluster, reader(cluster, T0) as consumer:
         seen = []
         async for record in consumer:
@@ -297,18 +297,18 @@ async def test_seeks_to_the_ends_inside_of_an_iteration():
                 assert (consumer.position(T0), consumer.lag(T0)) == (None, None)
             if len(seen) == 5:
                 consumer.seek_to_end(T0)
-                assert await settled(consumer, T0) == 10
+                assert await final_position(consumer, T0) == 10
                 cluster.produce("t", [b"new"], partition=0)
             if len(seen) == 6:
                 break
         assert seen == [0, 1, 2, 0, 1, 10]
 
 
-# Where it reads
+# Positions
 
 
-async def test_forward_and_back():
-    """Skip what is old, rebuild from the beginning, and by time."""
+async def test_seek_forward_back_and_by_time():
+    """Skip old records, read again from the beginning, and from a time."""
     async with cluster_with({T0: 0}) as cluster:
         for number in range(10):
             cluster.produce("t", [b"%d" % number], partition=0, timestamp=1_000 + number)
@@ -320,7 +320,7 @@ async def test_forward_and_back():
             consumer.seek_to_time(1_004, T0)
             assert await read(consumer, 6) == [(0, n) for n in range(4, 10)]
             consumer.seek_to_end()
-            assert await settled(consumer, T0) == 10
+            assert await final_position(consumer, T0) == 10
             assert await consumer.beginning_offsets(T0) == {T0: 0}
             assert await consumer.end_offsets(T0) == {T0: 10}
             found = await consumer.offsets_for_times({T0: 1_006})
@@ -331,7 +331,7 @@ async def test_forward_and_back():
 
 
 async def test_failed_processing_resumes_at_the_last_good_record():
-    """A seek of one partition is a matter of this consumer alone: nobody rebalances, the other partition goes on."""
+    """A seek of one partition causes no rebalance and does not affect the other partition."""
     async with cluster_with({T0: 10, T1: 10}) as cluster:
         async with open_consumer(
             cluster.bootstrap_servers, group="g", topics=["t"], auto_offset_reset="earliest", enable_auto_commit=False
@@ -352,8 +352,8 @@ async def test_failed_processing_resumes_at_the_last_good_record():
         assert [event.event for event in cluster.events() if event.event == "join"] == ["join"]
 
 
-async def test_one_stream_catches_up_while_the_other_stands_still():
-    """Paused, nothing comes of it and nothing of it is lost; priorities are made of this."""
+async def test_paused_partition_waits_while_the_other_is_read():
+    """A paused partition returns no records and loses none; priorities are built on this."""
     async with cluster_with({T0: 40, T1: 40}) as cluster, reader(cluster, T0, T1, max_poll_records=7) as consumer:
         consumer.seek(T0, 30)
         consumer.pause(T0)
@@ -370,8 +370,8 @@ async def test_one_stream_catches_up_while_the_other_stands_still():
 # Offsets of the group
 
 
-async def test_a_restart_resumes():
-    """The group's offsets are fetched by whoever is assigned the partitions next."""
+async def test_restarted_consumer_resumes_at_committed_offsets():
+    """The next owner of the partitions fetches the group's offsets."""
     async with cluster_with({T0: 10, T1: 10}) as cluster:
         async with reader(cluster, T0, T1, group="g", max_poll_records=4) as consumer:
             await read(consumer, 4)
@@ -385,16 +385,16 @@ async def test_a_restart_resumes():
 
 
 @pytest.mark.parametrize(("policy", "first"), [("earliest", 0), ("latest", 10)])
-async def test_where_a_new_group_begins(policy, first):
+async def test_auto_offset_reset_of_a_new_group(policy, first):
     async with cluster_with({T0: 10}) as cluster, reader(cluster, T0, group="g", auto_offset_reset=policy) as consumer:
         if policy == "latest":
-            assert await settled(consumer, T0) == 10
+            assert await final_position(consumer, T0) == 10
         cluster.produce("t", [b"10"], partition=0)
         assert await read(consumer, 11 - first) == [(0, n) for n in range(first, 11)]
 
 
-async def test_no_policy_raises():
-    """Without a committed offset, and when the position is out of the log."""
+async def test_auto_offset_reset_none_raises():
+    """Without a committed offset, and with a position out of range."""
     async with cluster_with({T0: 10}) as cluster, reader(cluster, T0, group="g", auto_offset_reset="none") as consumer:
         with pytest.raises(NoOffset, match="no committed offset"):
             await consumer.poll()
@@ -405,7 +405,7 @@ async def test_no_policy_raises():
         assert await read(consumer, 2) == [(0, 8), (0, 9)]
 
 
-async def test_commits_that_wait_and_commits_that_do_not():
+async def test_synchronous_and_asynchronous_commits():
     async with cluster_with({T0: 10}) as cluster, reader(cluster, T0, group="g", max_poll_records=2) as consumer:
         called: list[int] = []
         for _ in range(3):
@@ -413,7 +413,7 @@ async def test_commits_that_wait_and_commits_that_do_not():
             consumer.commit_nowait(then=lambda offsets, error: called.append((offsets[T0].offset, error)))
             assert called == []
         await consumer.commit({T0: 9})
-        assert cluster.committed("g") == {T0: 9}, "those before it are stored before"
+        assert cluster.committed("g") == {T0: 9}, "earlier commits are stored first"
         assert called == [(2, None), (4, None), (6, None)]
 
 
@@ -428,8 +428,8 @@ async def test_assign_and_subscribe_exclude_each_other():
             await consumer.assign([T0])
 
 
-async def test_read_to_the_end_then_close():
-    """Up to where the log ended when it began, and no further."""
+async def test_read_up_to_the_end_offsets_then_close():
+    """Up to the end offsets at the start, and no further."""
     async with cluster_with({T0: 25, T1: 5}) as cluster:
         async with reader(cluster, T0, T1, group="g", enable_auto_commit=True, max_poll_records=3) as consumer:
             ends = await consumer.end_offsets(T0, T1)
@@ -440,11 +440,11 @@ async def test_read_to_the_end_then_close():
         assert cluster.committed("g") == {T0: 25, T1: 5}
 
 
-# Transactions of a real producer, and batches that cannot be read
+# Transactions of a real producer, and corrupt batches
 
 
 async def transaction(cluster: Cluster, count: int, *, committed: bool | None) -> None:
-    """Of records 'committed', 'aborted' or, if that is None, 'open'."""
+    """Write a transaction whose records are 'committed', 'aborted' or, with None, 'open'."""
     line = cluster.connect()
     name = {True: "committed", False: "aborted", None: "open"}[committed]
     made = await line.ask(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000), 4)
@@ -466,8 +466,8 @@ async def transaction(cluster: Cluster, count: int, *, committed: bool | None) -
         assert (await line.ask(EndTxnRequest(**who, committed=committed), 3)).error_code == 0
 
 
-async def test_transactions():
-    """Aborted and open ones are not seen by who wants what is committed; the position stops before what is open."""
+async def test_read_committed_stops_at_open_transactions():
+    """read_committed skips aborted records, and the position stops before an open transaction."""
     async with cluster_with({T0: 2}) as cluster:
         await transaction(cluster, 3, committed=False)
         await transaction(cluster, 2, committed=True)
@@ -491,13 +491,13 @@ async def limited(consumer: Consumer, count: int) -> AsyncIterator[Any]:
         count -= 1
 
 
-async def test_a_broken_batch_is_passed_over_with_a_seek():
-    """Its error comes with every poll and leaves the position; the batches around it are read."""
+async def test_seek_skips_a_corrupt_batch():
+    """Each poll raises the error and keeps the position; the batches around it are read."""
     async with cluster_with({T0: 3}) as cluster:
         cluster.produce("t", [b"3", b"4"], partition=0)
         cluster.produce("t", [b"5"], partition=0)
         async with reader(cluster, T0) as consumer:
-            break_batch(consumer, 3)
+            corrupt_batch(consumer, 3)
             assert await read(consumer, 3) == [(0, 0), (0, 1), (0, 2)]
             for _ in range(2):
                 with pytest.raises(CorruptRecord, match="t-0 at offset 3"):
@@ -507,8 +507,8 @@ async def test_a_broken_batch_is_passed_over_with_a_seek():
             assert await read(consumer, 1) == [(0, 5)]
 
 
-def break_batch(consumer: Consumer, base: int) -> None:
-    """Every answer from now on has one bit of that batch the other way."""
+def corrupt_batch(consumer: Consumer, base: int) -> None:
+    """Flip one bit of that batch in all later responses."""
     fetcher = consumer._engine.fetcher
     right = fetcher._response_partitions
 
@@ -524,7 +524,7 @@ def break_batch(consumer: Consumer, base: int) -> None:
 
 
 async def test_order_within_a_partition():
-    """However many records, answers and polls: offsets only grow."""
+    """Offsets only grow, for any number of records, responses and polls."""
     async with cluster_with({T0: 3000, T1: 3000}, brokers=2) as cluster:
         async with reader(cluster, T0, T1, max_poll_records=137, max_partition_fetch_bytes=9_000) as consumer:
             found = await read(consumer, 6000)

@@ -1,4 +1,4 @@
-"""What a RecordReader takes out of fetched bytes, some at a time, and where it then stands."""
+"""RecordReader: the records of a Fetch response, in portions, and the next offset."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from mockbroker.client.errors import CorruptRecord
 from mockbroker.client.records import RecordReader
 
 Line = FetchResponse.Topic.Partition
-END = 1 << 40  # of a log in whose middle the answer ends
+END = 1 << 40  # of a log that has more records than the response
 
 
 def line(*data: bytes, end: int = END, aborted: tuple[tuple[int, int], ...] = ()) -> Line:
-    """``aborted``: producers with the first offsets of their transactions."""
+    """Return a response partition. ``aborted``: producer ids with the first offsets of their transactions."""
     gone = [Line.AbortedTransaction(producer_id=p, first_offset=at) for p, at in aborted]
     return Line(records=b"".join(data), high_watermark=end, aborted_transactions=gone)
 
@@ -40,18 +40,18 @@ def offsets(some: Any) -> list[int]:
     return [record.offset for record in some]
 
 
-def rest(one: RecordReader) -> list[int]:
+def remaining(one: RecordReader) -> list[int]:
     return offsets(one.next_records(1 << 30))
 
 
-def broken(data: bytes, at: int = -1) -> bytes:
-    """With one bit of it the other way."""
+def corrupted(data: bytes, at: int = -1) -> bytes:
+    """Return the batch with one flipped bit."""
     found = bytearray(data)
     found[at] ^= 1
     return bytes(found)
 
 
-def test_some_at_a_time():
+def test_records_are_read_in_portions():
     one = reader(batch(0, 3, leader_epoch=4), batch(3, 4, leader_epoch=5))
     assert (offsets(one.next_records(2)), one.next_offset, one.epoch) == ([0, 1], 2, 4)
     assert (offsets(one.next_records(2)), one.next_offset, one.epoch) == ([2, 3], 4, 5)
@@ -59,7 +59,7 @@ def test_some_at_a_time():
     assert (one.next_records(9), one.next_offset) == ([], 7)
 
 
-def test_a_record_knows_where_it_stood():
+def test_record_has_topic_partition_and_epoch():
     (record,) = reader(
         build_batch([Record(key=b"k", value=b"v", timestamp=7)], base_offset=3, leader_epoch=2)
     ).next_records(9)
@@ -67,35 +67,35 @@ def test_a_record_knows_where_it_stood():
     assert (record.key, record.value, record.timestamp, tuple(record.headers)) == (b"k", b"v", 7, ())
 
 
-def test_records_before_the_position_are_passed_over():
-    """A batch is sent whole, even if its first records were read already."""
+def test_records_before_the_position_are_skipped():
+    """Brokers send whole batches, even if their first records were already read."""
     one = reader(batch(0, 5), batch(5, 5), at=3)
-    assert (offsets(one.next_records(2)), rest(one), one.next_offset) == ([3, 4], [5, 6, 7, 8, 9], 10)
+    assert (offsets(one.next_records(2)), remaining(one), one.next_offset) == ([3, 4], [5, 6, 7, 8, 9], 10)
 
 
-def test_what_was_read_is_not_read_again():
-    """Batches that go backwards, or come twice, give nothing."""
+def test_repeated_batches_are_skipped():
+    """Batches with lower offsets, or repeated ones, return no records."""
     one = reader(batch(0, 3), batch(0, 3), batch(2, 3), batch(1, 2))
-    assert (rest(one), one.next_offset) == ([0, 1, 2, 3, 4], 5)
+    assert (remaining(one), one.next_offset) == ([0, 1, 2, 3, 4], 5)
 
 
-def test_a_batch_with_more_than_it_says():
-    """Records behind the batch's last offset: what they are does not come again with the next batch."""
+def test_records_after_the_last_offset_of_their_batch():
+    """Records beyond the batch's last offset are not returned again with the next batch."""
     records = [Record(offset=n, value=b"") for n in range(4)]
     one = reader(build_batch(records, keep_offsets=True, last_offset=1), batch(2, 4))
-    assert rest(one) == [0, 1, 2, 3, 4, 5]
+    assert remaining(one) == [0, 1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_every_codec(codec):
+def test_compressed_batches(codec):
     one = reader(batch(0, 50, codec=codec), batch(50, 50, codec=codec), at=20)
-    assert rest(one) == list(range(20, 100))
+    assert remaining(one) == list(range(20, 100))
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", range(3))
-def test_message_sets(magic, codec):
-    """What is in a log since before 0.11, with batches behind it."""
+def test_message_sets_of_formats_v0_and_v1(magic, codec):
+    """Logs from before Kafka 0.11, followed by batches of v2."""
     records = [Record(offset=n, value=b"%d" % n, timestamp=n if magic else -1) for n in range(6)]
     sets = build_message_set(records, magic=magic, codec=codec)
     one = reader(sets, batch(6, 2), at=2)
@@ -106,26 +106,26 @@ def test_message_sets(magic, codec):
     assert [record.leader_epoch for record in some] == [-1] * 5
 
 
-def test_gaps_of_compaction():
-    """Offsets that are gone; the position goes behind the last one that a batch had, even if it has none left."""
+def test_offsets_of_a_compacted_batch_are_skipped():
+    """The position moves past the last offset of a batch, even if compaction removed all its records."""
     some = [Record(offset=n, value=b"") for n in (2, 5)]
     one = reader(
         build_batch(some, keep_offsets=True, base_offset=0, last_offset=9),
         build_batch([], base_offset=10, last_offset=14),
     )
-    assert (rest(one), one.next_offset) == ([2, 5], 15)
+    assert (remaining(one), one.next_offset) == ([2, 5], 15)
     one = reader(build_batch(some, keep_offsets=True, base_offset=0, last_offset=9))
     assert (offsets(one.next_records(2)), one.next_offset) == ([2, 5], 6)
     assert (one.next_records(2), one.next_offset) == ([], 10)
 
 
-def test_control_batches_are_passed_over():
+def test_control_batches_are_skipped():
     one = reader(batch(0, 1), marker(ControlType.COMMIT, 1, 7), batch(2, 1), marker(ControlType.ABORT, 3, 7))
-    assert (rest(one), one.next_offset) == ([0, 2], 4)
+    assert (remaining(one), one.next_offset) == ([0, 2], 4)
 
 
-def test_aborted_transactions():
-    """Two producers, one of which aborts one transaction and commits the next, and records of nobody."""
+def test_read_committed_skips_aborted_transactions():
+    """Two producers, one of which aborts a transaction and commits the next, and plain records."""
     tx = {"producer_epoch": 0, "base_sequence": 0, "transactional": True}
     data = (
         batch(0, 2, producer_id=1, **tx),
@@ -137,45 +137,45 @@ def test_aborted_transactions():
         marker(ControlType.COMMIT, 8, 1),
     )
     aborted = ((1, 0),)
-    assert rest(reader(*data, committed=True, aborted=aborted)) == [2, 3, 4, 6]
-    assert rest(reader(*data, committed=False, aborted=aborted)) == [0, 1, 2, 3, 4, 6]
+    assert remaining(reader(*data, committed=True, aborted=aborted)) == [2, 3, 4, 6]
+    assert remaining(reader(*data, committed=False, aborted=aborted)) == [0, 1, 2, 3, 4, 6]
     one = reader(*data, committed=True, aborted=aborted)
     assert (offsets(one.next_records(4)), one.next_offset) == ([2, 3, 4, 6], 7)
     assert (one.next_records(4), one.next_offset) == ([], 9)
 
 
-def test_a_fetch_that_begins_inside_of_an_aborted_transaction():
-    """The answer names the transaction though its records were passed over before; the next one is another."""
+def test_fetch_begins_inside_an_aborted_transaction():
+    """The response lists the transaction although its records were skipped; the next transaction is another one."""
     tx = {"producer_epoch": 0, "base_sequence": 0, "transactional": True}
     data = marker(ControlType.ABORT, 1, 7), batch(2, 3, producer_id=7, **tx), marker(ControlType.COMMIT, 5, 7)
     one = reader(*data, at=1, committed=True, aborted=((7, 0),))
-    assert (rest(one), one.next_offset) == ([2, 3, 4], 6)
+    assert (remaining(one), one.next_offset) == ([2, 3, 4], 6)
 
 
 def test_two_transactions_of_one_producer_are_aborted():
     tx = {"producer_epoch": 0, "base_sequence": 0, "transactional": True, "producer_id": 7}
     data = batch(0, 1, **tx), marker(ControlType.ABORT, 1, 7), batch(2, 1, **tx), marker(ControlType.ABORT, 3, 7)
     one = reader(*data, batch(4, 1), committed=True, aborted=((7, 2), (7, 0)))
-    assert (rest(one), one.next_offset) == ([4], 5)
+    assert (remaining(one), one.next_offset) == ([4], 5)
 
 
 def test_idempotent_batch_is_not_part_of_an_aborted_transaction():
     data = batch(0, 1, producer_id=7, producer_epoch=0, base_sequence=0)
-    assert rest(reader(data, committed=True, aborted=((7, 0),))) == [0]
+    assert remaining(reader(data, committed=True, aborted=((7, 0),))) == [0]
 
 
-def test_records_behind_the_high_watermark_are_held_back():
-    """Brokers look at it before they read, so records may lie behind: they come with the next answer."""
+def test_records_after_the_high_watermark_are_held_back():
+    """Brokers read it before the records, so a response may have later records: the next one has them again."""
     one = reader(batch(0, 3), batch(3, 3), end=3)
-    assert (rest(one), rest(one), one.next_offset) == ([0, 1, 2], [], 3)
+    assert (remaining(one), remaining(one), one.next_offset) == ([0, 1, 2], [], 3)
     one = reader(batch(0, 3), batch(3, 3), end=4)
-    assert (rest(one), rest(one), one.next_offset) == ([0, 1, 2], [], 3)
+    assert (remaining(one), remaining(one), one.next_offset) == ([0, 1, 2], [], 3)
 
 
-def test_a_batch_that_is_cut_short():
-    """At the end it is left out; where it is all that came, nothing ever would come."""
+def test_truncated_batch():
+    """At the end of a response it is ignored; alone in a response it is an error, since no retry would help."""
     one = reader(batch(0, 3), batch(3, 3)[:-1])
-    assert (rest(one), one.next_offset) == ([0, 1, 2], 3)
+    assert (remaining(one), one.next_offset) == ([0, 1, 2], 3)
     one = reader(batch(0, 3)[:-1])
     with pytest.raises(CorruptRecord, match="no complete batch"):
         one.next_records(9)
@@ -183,49 +183,53 @@ def test_a_batch_that_is_cut_short():
 
 
 @pytest.mark.parametrize("codec", [0, 1])
-def test_what_is_before_a_broken_batch_comes_before_its_error(codec):
-    one = reader(batch(0, 3), broken(batch(3, 3, codec=codec)), batch(6, 3))
+def test_records_before_a_corrupt_batch_are_returned_first(codec):
+    one = reader(batch(0, 3), corrupted(batch(3, 3, codec=codec)), batch(6, 3))
     assert (offsets(one.next_records(9)), one.next_offset) == ([0, 1, 2], 3)
-    for _ in range(2):  # as long as nobody seeks
+    for _ in range(2):  # until a seek
         with pytest.raises(CorruptRecord, match=r"t-0 at offset 3: .*CRC") as raised:
             one.next_records(9)
         assert (raised.value.partition, raised.value.offset, one.next_offset) == (("t", 0), 3, 3)
 
 
-def test_bytes_that_are_no_records_at_all():
+def test_bytes_that_are_no_records():
     with pytest.raises(CorruptRecord):
         reader(batch(0, 2)[:16] + b"\x09" + bytes(99)).next_records(9)
 
 
-def test_without_checks_of_the_crc():
+def test_check_crcs_off_accepts_a_wrong_crc():
     data = bytearray(batch(0, 3))
-    data[17] ^= 1  # of the checksum itself
+    data[17] ^= 1  # in the CRC itself
     with pytest.raises(CorruptRecord):
         reader(bytes(data)).next_records(9)
-    assert rest(reader(bytes(data), check_crcs=False)) == [0, 1, 2]
+    assert remaining(reader(bytes(data), check_crcs=False)) == [0, 1, 2]
 
 
 LAST_DELTA = 23 + 3  # the low byte of the last offset's delta: broken, a batch seems longer than it is
 
 
-def long(data: bytes) -> bytes:
+def with_extra_records(data: bytes) -> bytes:
     found = bytearray(data)
     found[LAST_DELTA] += 5
     return bytes(found)
 
 
-def test_a_broken_control_batch_moves_nothing():
-    """Nobody looks into it, but at where it ends: its checksum counts as well."""
-    one = reader(long(marker(ControlType.COMMIT, 0, 7)), batch(1, 9))
+def test_corrupt_control_batch_does_not_move_the_offset():
+    """Its records are not read but its last offset is, so its CRC is checked too."""
+    one = reader(with_extra_records(marker(ControlType.COMMIT, 0, 7)), batch(1, 9))
     with pytest.raises(CorruptRecord):
         one.next_records(9)
     assert one.next_offset == 0
 
 
-def test_a_broken_batch_of_an_aborted_transaction_moves_nothing():
+def test_corrupt_aborted_batch_does_not_move_the_offset():
     tx = {"producer_epoch": 0, "base_sequence": 0, "transactional": True, "producer_id": 7}
     one = reader(
-        long(batch(0, 1, **tx)), marker(ControlType.ABORT, 1, 7), batch(2, 9), committed=True, aborted=((7, 0),)
+        with_extra_records(batch(0, 1, **tx)),
+        marker(ControlType.ABORT, 1, 7),
+        batch(2, 9),
+        committed=True,
+        aborted=((7, 0),),
     )
     with pytest.raises(CorruptRecord):
         one.next_records(9)
@@ -237,8 +241,8 @@ def sets() -> list[dict]:
 
 
 @pytest.mark.parametrize("most", [1, 3, 1000])
-def test_sets_that_kafka_wrote(most):
-    """The records that Kafka's own reader found in them, control records aside, however many are taken at a time."""
+def test_record_sets_written_by_kafka(most):
+    """The same records as Kafka's own reader returns, without control records, in portions of any size."""
     seen = 0
     for each in sets():
         expected = [

@@ -7,7 +7,7 @@ import pytest
 from mockbroker.client.settings import Settings
 
 
-def test_the_defaults_are_kafkas() -> None:
+def test_defaults_are_those_of_kafka() -> None:
     settings = Settings()
     assert (settings.session_timeout, settings.heartbeat_interval, settings.max_poll_interval) == (45.0, 3.0, 300.0)
     assert (settings.max_poll_records, settings.auto_offset_reset, settings.enable_auto_commit) == (500, "latest", True)
@@ -33,11 +33,11 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("given", "text"), WRONG, ids=[text for _, text in WRONG])
-def test_what_no_consumer_can_do(given, text: str) -> None:
+def test_invalid_settings_raise_value_error(given, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         Settings(**given)
 
 
-def test_what_is_fine() -> None:
+def test_valid_settings() -> None:
     assert Settings(auto_offset_reset=timedelta(hours=1)).auto_offset_reset == timedelta(hours=1)
     assert Settings(group_protocol="consumer", heartbeat_interval=60.0).heartbeat_interval == 60.0

@@ -1,4 +1,4 @@
-"""Why a poll gives only so many records: who is long at work with them is taken for dead."""
+"""max_poll_records bounds the processing time of a poll, which must stay below max_poll_interval."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ WORK = 1.0  # seconds for one record
 
 
 @pytest.mark.parametrize(("most", "alive"), [(500, False), (30, True)])
-async def test_a_slow_handler(most, alive, autojump_clock):
-    """A minute between polls is allowed. 200 records at a second each take longer, 30 do not."""
+async def test_max_poll_records_limits_the_time_between_polls(most, alive, autojump_clock):
+    """A minute between polls is allowed: 200 records at a second each exceed it, 30 do not."""
     async with open_cluster(topics={"t": 1}, config=QUICK) as cluster:
         cluster.produce("t", [b"x"] * 200)
 

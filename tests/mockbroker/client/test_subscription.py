@@ -8,7 +8,7 @@ from mockbroker.client.errors import IllegalUse
 from mockbroker.client.subscription import SubscriptionState, SubscriptionType
 
 
-def test_topics() -> None:
+def test_version_grows_when_topics_change() -> None:
     subscription = SubscriptionState()
     subscription.subscribe(["t", "u"])
     assert (subscription.type, subscription.topics, subscription.subscribed, subscription.version) == (
@@ -23,7 +23,7 @@ def test_topics() -> None:
     assert subscription.version == 2
 
 
-def test_a_pattern_and_what_it_finds() -> None:
+def test_topics_of_a_pattern() -> None:
     subscription = SubscriptionState()
     subscription.subscribe(re.compile("t.*"))
     assert (subscription.type, subscription.topics, subscription.version) == (

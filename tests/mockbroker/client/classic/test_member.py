@@ -1,4 +1,4 @@
-"""A member of a classic group: joining, leading, what the user is told in which order, and what is done about nonsense."""
+"""A member of a classic group: joining, leading, the order of listener calls, and invalid responses."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def subscribed(what: Iterable[str] | re.Pattern[str] = ("t",), /, **settings: An
 
 
 def subscription(asked: Any, number: int = 0) -> Subscription:
-    """As the JoinGroup has it."""
+    """Return the subscription of the latest JoinGroup."""
     blob, _ = decode_stored(ConsumerProtocolSubscription, asked.protocols[number].metadata)
     return read_subscription(blob)
 
 
-def shares(asked: Any) -> dict[str, list[str]]:
-    """As the leader's SyncGroup has them."""
+def sent_assignments(asked: Any) -> dict[str, list[str]]:
+    """Return the assignments of the leader's SyncGroup."""
     found = {}
     for one in asked.assignments:
         blob, _ = decode_stored(ConsumerProtocolAssignment, one.assignment)
@@ -61,7 +61,7 @@ def shares(asked: Any) -> dict[str, list[str]]:
     return found
 
 
-# --- the states, and every way between them -----------------------------------------------------------------------
+# --- states and transitions -----------------------------------------------------------------------
 
 
 def test_from_unjoined_to_stable() -> None:
@@ -81,23 +81,23 @@ def test_from_unjoined_to_stable() -> None:
     assert cluster.now == 0.0
 
 
-def because_of_27(cluster: FakeCluster) -> None:
+def rebalance_in_progress(cluster: FakeCluster) -> None:
     cluster.wait_for("Heartbeat")
     cluster.answer_heartbeat(E.REBALANCE_IN_PROGRESS)
 
 
-def because_of_a_subscription(cluster: FakeCluster) -> None:
+def new_subscription(cluster: FakeCluster) -> None:
     cluster.engine.subscribe(["t", "u"])
     cluster.poll()
 
 
-def because_of_the_user(cluster: FakeCluster) -> None:
+def requested_rejoin(cluster: FakeCluster) -> None:
     cluster.member.rejoin("so I wish")
     cluster.poll()
 
 
-@pytest.mark.parametrize("why", [because_of_27, because_of_a_subscription, because_of_the_user])
-def test_from_stable_to_preparing(why) -> None:
+@pytest.mark.parametrize("why", [rebalance_in_progress, new_subscription, requested_rejoin])
+def test_from_stable_to_preparing_rebalance(why) -> None:
     cluster = subscribed(topics={"t": 3, "u": 1})
     cluster.make_stable(generation=5)
     why(cluster)
@@ -132,12 +132,12 @@ def test_from_anywhere_to_unjoined_by_leaving(state: ClassicState) -> None:
     cluster.engine.unsubscribe()
     cluster.settle()
     assert cluster.member.state is UNJOINED
-    assert cluster.count("LeaveGroup") == (state in (COMPLETING, STABLE)), "who has no id cannot leave"
+    assert cluster.count("LeaveGroup") == (state in (COMPLETING, STABLE)), "a member without an id sends none"
     cluster.wait(20)
     assert (cluster.count("Heartbeat"), cluster.count("JoinGroup")) == (0, int(state is not UNJOINED))
 
 
-def test_late_answers_to_who_has_left_are_ignored() -> None:
+def test_responses_after_leaving_are_ignored() -> None:
     cluster = subscribed()
     cluster.poll()
     cluster.engine.unsubscribe()
@@ -181,7 +181,7 @@ def test_generation_that_ends_before_a_poll_is_never_assigned() -> None:
     cluster.poll()
     cluster.answer_join(5, polling=False)
     cluster.answer_sync([("t", 0)], polling=False)
-    assert (cluster.member.state, cluster.assigned) == (STABLE, []), "only a poll takes it up"
+    assert (cluster.member.state, cluster.assigned) == (STABLE, []), "only a poll applies the assignment"
     cluster.wait_for("Heartbeat", polling=False)
     cluster.answer_heartbeat(E.UNKNOWN_MEMBER_ID, polling=False)
     cluster.poll()
@@ -189,15 +189,15 @@ def test_generation_that_ends_before_a_poll_is_never_assigned() -> None:
 
 
 @pytest.mark.parametrize(("code", "member_id"), [(E.UNKNOWN_MEMBER_ID, ""), (E.ILLEGAL_GENERATION, "me")])
-def test_who_is_out_when_it_syncs_does_not_beat(code: E, member_id: str) -> None:
+def test_unknown_member_in_sync_group_sends_no_heartbeat(code: E, member_id: str) -> None:
     cluster = subscribed(assignors=["cooperative-sticky"])
     cluster.make_stable(generation=5)
-    because_of_27(cluster)
+    rebalance_in_progress(cluster)
     cluster.answer_join(6)
     beats = cluster.count("Heartbeat")
     cluster.answer_error("SyncGroup", code, polling=False)
     cluster.wait(10)
-    assert (cluster.member.state, cluster.count("Heartbeat")) == (UNJOINED, beats), "it waits to tell the user"
+    assert (cluster.member.state, cluster.count("Heartbeat")) == (UNJOINED, beats), "the rejoin waits for the listener"
     cluster.poll()
     assert (cluster.listener_calls[1:], cluster.request("JoinGroup").body.member_id) == ([("lost", ["t0"])], member_id)
 
@@ -217,10 +217,10 @@ def test_rebalance_without_polls_waits_only_for_the_listener() -> None:
     assert cluster.listener_calls[2:] == [("assigned", ["t1"])]
 
 
-# --- what JoinGroup and SyncGroup say -----------------------------------------------------------------------------
+# --- JoinGroup and SyncGroup requests -----------------------------------------------------------------------------
 
 
-def test_the_fields_of_a_join() -> None:
+def test_join_group_request_fields() -> None:
     cluster = subscribed(
         ["u", "t"], session_timeout=20.0, max_poll_interval=200.0, client_rack="r1", topics={"t": 1, "u": 1}
     )
@@ -230,12 +230,17 @@ def test_the_fields_of_a_join() -> None:
     assert (sent.group_id, sent.session_timeout_ms, sent.rebalance_timeout_ms) == ("g", 20_000, 200_000)
     assert (sent.member_id, sent.group_instance_id, sent.protocol_type) == ("", None, "consumer")
     assert [protocol.name for protocol in sent.protocols] == ["range", "cooperative-sticky"], "in order of preference"
-    told = subscription(sent)
-    assert (told.topics, told.owned, told.generation, told.rack_id) == (["t", "u"], [], -1, "r1")
+    sent_subscription = subscription(sent)
+    assert (
+        sent_subscription.topics,
+        sent_subscription.owned,
+        sent_subscription.generation,
+        sent_subscription.rack_id,
+    ) == (["t", "u"], [], -1, "r1")
     assert sent.reason
 
 
-def test_a_join_of_version_0_has_no_rebalance_timeout() -> None:
+def test_join_group_v0_has_no_rebalance_timeout() -> None:
     cluster = subscribed(served={"JoinGroup": (0, 0)})
     cluster.poll()
     asked = cluster.request("JoinGroup")
@@ -246,7 +251,7 @@ def test_a_join_of_version_0_has_no_rebalance_timeout() -> None:
     ("request_timeout", "rebalance", "takes"),
     [(30.0, 300.0, 305.0), (30.0, 10.0, 30.0), (400.0, 300.0, 400.0)],
 )
-def test_a_join_may_take_as_long_as_the_rebalance_and_5_seconds(request_timeout, rebalance, takes) -> None:
+def test_join_group_timeout_is_max_poll_interval_plus_5_s(request_timeout, rebalance, takes) -> None:
     cluster = subscribed(request_timeout=request_timeout, max_poll_interval=rebalance)
     cluster.poll()
     asked = cluster.request("JoinGroup")
@@ -257,16 +262,16 @@ def test_a_join_may_take_as_long_as_the_rebalance_and_5_seconds(request_timeout,
     assert cluster.wait_for("JoinGroup", within=1.0) is not asked
 
 
-def test_metadata_is_written_anew_for_each_join() -> None:
+def test_each_join_group_has_a_new_subscription() -> None:
     cluster = subscribed(**COOPERATIVE)
     cluster.make_stable([("t", 0), ("t", 2)], generation=5)
     cluster.member.rejoin("a test")
     cluster.poll()
-    told = subscription(cluster.request("JoinGroup").body)
-    assert (told.owned, told.generation) == ([("t", 0), ("t", 2)], 5)
+    sent_subscription = subscription(cluster.request("JoinGroup").body)
+    assert (sent_subscription.owned, sent_subscription.generation) == ([("t", 0), ("t", 2)], 5)
 
 
-def test_a_static_member() -> None:
+def test_static_member_rejoins_and_sends_no_leave_group() -> None:
     cluster = subscribed(group_instance_id="one")
     cluster.poll()
     assert cluster.request("JoinGroup").version >= 5
@@ -280,17 +285,17 @@ def test_a_static_member() -> None:
     cluster.answer_commit()
     cluster.engine.unsubscribe()
     cluster.wait(60)
-    assert cluster.count("LeaveGroup") == 0, "it comes back"
+    assert cluster.count("LeaveGroup") == 0, "it is static"
 
 
-def test_a_static_member_at_a_broker_without_them() -> None:
+def test_static_member_needs_join_group_v5() -> None:
     cluster = subscribed(group_instance_id="one", served={"JoinGroup": (0, 4)})
     with pytest.raises(UnsupportedVersion, match=r"JoinGroup: the consumer needs v5-9, node1:9001 supports v0-4"):
         cluster.poll()
 
 
 @pytest.mark.parametrize("version", [2, 5])
-def test_leaving(version: int) -> None:
+def test_leave_group_by_version(version: int) -> None:
     cluster = subscribed(served={"LeaveGroup": (0, version)})
     cluster.make_stable()
     cluster.engine.unsubscribe()
@@ -303,10 +308,10 @@ def test_leaving(version: int) -> None:
         assert "unsubscribed" in asked.members[0].reason
     assert cluster.engine.leaving
     cluster.answer_error("LeaveGroup", E.UNKNOWN_MEMBER_ID, polling=False)
-    assert not cluster.engine.leaving, "whatever it is answered"
+    assert not cluster.engine.leaving, "whatever the response is"
 
 
-def test_a_follower_syncs_with_nothing() -> None:
+def test_follower_sends_sync_group_without_assignments() -> None:
     cluster = subscribed()
     cluster.poll()
     cluster.answer_join(5)
@@ -318,7 +323,7 @@ def test_a_follower_syncs_with_nothing() -> None:
 # --- the user's listener -------------------------------------------------------------------------------------------
 
 
-def test_eager_gives_up_everything_before_it_joins() -> None:
+def test_eager_member_revokes_everything_before_it_joins() -> None:
     cluster = subscribed(**EAGER)
     cluster.make_stable([("t", 0), ("t", 1)])
     joins = []
@@ -338,7 +343,7 @@ def test_cooperative_keeps_partitions_and_rejoins_after_revoking() -> None:
     cluster.make_stable([("t", 0), ("t", 1)])
     cluster.member.rejoin("a test")
     cluster.poll()
-    assert (cluster.listener_calls[1:], cluster.assigned) == ([], ["t0", "t1"]), "nothing is given up beforehand"
+    assert (cluster.listener_calls[1:], cluster.assigned) == ([], ["t0", "t1"]), "no revocation before the join"
     cluster.answer_join(2)
     cluster.answer_sync([("t", 1), ("t", 2)])
     assert cluster.listener_calls[1:] == [("revoked", ["t0"]), ("assigned", ["t2"])]
@@ -348,7 +353,7 @@ def test_cooperative_keeps_partitions_and_rejoins_after_revoking() -> None:
     cluster.answer_sync([("t", 1), ("t", 2)])
     assert cluster.listener_calls[3:] == [("assigned", [])]
     cluster.wait(2)
-    assert cluster.count("JoinGroup") == 3, "and not again when nothing was taken"
+    assert cluster.count("JoinGroup") == 3, "no rejoin without a revocation"
 
 
 def test_cooperative_revokes_unsubscribed_topics_before_it_joins() -> None:
@@ -360,7 +365,7 @@ def test_cooperative_revokes_unsubscribed_topics_before_it_joins() -> None:
     assert subscription(cluster.request("JoinGroup").body).owned == [("t", 0)]
 
 
-def test_offsets_are_committed_before_partitions_are_given_up() -> None:
+def test_offsets_are_committed_before_partitions_are_revoked() -> None:
     cluster = subscribed(enable_auto_commit=True, **EAGER)
     cluster.make_stable(generation=5)
     cluster.member.rejoin("a test")
@@ -370,12 +375,14 @@ def test_offsets_are_committed_before_partitions_are_given_up() -> None:
     assert (cluster.listener_calls[1:], cluster.count("JoinGroup")) == ([], 1)
     cluster.answer_commit(E.COORDINATOR_LOAD_IN_PROGRESS)
     cluster.wait_for("OffsetCommit")
-    assert (cluster.listener_calls[1:], cluster.count("JoinGroup")) == ([], 1), "tried again until it is stored"
+    assert (cluster.listener_calls[1:], cluster.count("JoinGroup")) == ([], 1), (
+        "the commit is retried until it is stored"
+    )
     cluster.answer_commit()
     assert (cluster.listener_calls[1:], cluster.count("JoinGroup")) == ([("revoked", ["t0"])], 2)
 
 
-def test_a_commit_that_is_refused_does_not_hold_up_the_rebalance() -> None:
+def test_rejected_commit_does_not_delay_the_rebalance() -> None:
     cluster = subscribed(enable_auto_commit=True, **EAGER)
     cluster.make_stable()
     cluster.member.rejoin("a test")
@@ -396,7 +403,7 @@ def test_slow_commit_delays_a_rebalance_at_most_its_timeout() -> None:
 
 
 @pytest.mark.parametrize("kind", [EAGER, COOPERATIVE])
-def test_what_is_lost_is_told_so(kind) -> None:
+def test_on_lost_is_called_without_a_generation(kind) -> None:
     cluster = subscribed(**kind)
     cluster.make_stable()
     cluster.wait_for("Heartbeat")
@@ -405,7 +412,7 @@ def test_what_is_lost_is_told_so(kind) -> None:
     assert subscription(cluster.request("JoinGroup").body).owned == []
 
 
-def test_what_is_lost_in_the_middle_of_giving_up_is_told_so() -> None:
+def test_on_lost_follows_if_the_generation_ends_in_on_revoked() -> None:
     cluster = subscribed(["t", "u"], topics={"t": 2, "u": 2}, **COOPERATIVE)
     cluster.make_stable([("t", 0), ("u", 1)])
     cluster.engine.subscribe(["t"])
@@ -438,17 +445,17 @@ def test_listener_error_is_raised_by_poll_rebalance_continues(kind, what: str) -
     with pytest.raises(OSError, match="mine") as caught:
         rebalance()
     assert caught.value is raised
-    told = len(cluster.listener_calls)
+    calls_before = len(cluster.listener_calls)
     cluster.poll()
     if cluster.pending("JoinGroup") and kind is EAGER:
         cluster.answer_join(3)
         cluster.answer_sync([("t", 1)])
     assert cluster.assigned == ["t1"]
-    assert [heard for heard, _ in cluster.listener_calls[told:]].count(what) == 0, "it is told once"
+    assert [heard for heard, _ in cluster.listener_calls[calls_before:]].count(what) == 0, "the listener is called once"
     assert cluster.member.state is (STABLE if kind is EAGER else PREPARING)
 
 
-def test_the_first_of_two_errors_is_raised() -> None:
+def test_first_of_two_listener_errors_is_raised() -> None:
     cluster = subscribed(**COOPERATIVE)
     cluster.make_stable()
     cluster.member.rejoin("a test")
@@ -463,7 +470,7 @@ def test_the_first_of_two_errors_is_raised() -> None:
 # --- committing around a rebalance ---------------------------------------------------------------------------------
 
 
-def test_who_is_in_between_two_generations_commits_nothing() -> None:
+def test_commit_during_a_rebalance_fails() -> None:
     cluster = subscribed(**COOPERATIVE)
     assert isinstance(cluster.commit({("t", 0): 8}).error, CommitFailed), "not a member yet"
     cluster.make_stable()
@@ -473,12 +480,12 @@ def test_who_is_in_between_two_generations_commits_nothing() -> None:
     cluster.answer_join(2, polling=False)
     assert isinstance(cluster.commit({("t", 0): 8}).error, RebalanceInProgress)
     cluster.answer_sync([("t", 1)], polling=False)
-    assert isinstance(cluster.commit({("t", 0): 8}).error, RebalanceInProgress), "t0 may be another's by now"
+    assert isinstance(cluster.commit({("t", 0): 8}).error, RebalanceInProgress), "t0 may belong to another member"
     assert cluster.count("OffsetCommit") == 0
 
 
 @pytest.mark.parametrize("kind", [EAGER, COOPERATIVE])
-def test_a_listener_commits_what_is_being_revoked(kind) -> None:
+def test_listener_can_commit_in_on_revoked(kind) -> None:
     cluster = subscribed(**kind)
     cluster.make_stable()
     commits = []
@@ -495,16 +502,16 @@ def test_a_listener_commits_what_is_being_revoked(kind) -> None:
 # --- leading -------------------------------------------------------------------------------------------------------
 
 
-def test_the_leader_assigns_for_all_and_watches_all_topics() -> None:
+def test_leader_assigns_and_watches_the_topics_of_all_members() -> None:
     cluster = subscribed(topics={"t": 3, "u": 2, "w": 1})
     cluster.poll()
     cluster.answer_join(members={"me": ["t"], "you": ["t", "u"]})
-    assert shares(cluster.request("SyncGroup").body) == {"me": ["t0", "t1"], "you": ["t2", "u0", "u1"]}
+    assert sent_assignments(cluster.request("SyncGroup").body) == {"me": ["t0", "t1"], "you": ["t2", "u0", "u1"]}
     asked = [topic.name for topic in cluster.last("Metadata").topics]
-    assert asked == ["t", "u"], "what only others read too"
+    assert asked == ["t", "u"], "also topics of other members"
 
 
-def test_the_leader_takes_up_its_own_share_by_the_answer() -> None:
+def test_leader_applies_its_sync_group_response() -> None:
     cluster = subscribed()
     cluster.poll()
     cluster.answer_join(members={"me": ["t"]})
@@ -513,35 +520,35 @@ def test_the_leader_takes_up_its_own_share_by_the_answer() -> None:
     assert cluster.member.leading
 
 
-def grown(cluster: FakeCluster) -> None:
-    """The topic gets a partition more, and everybody asks for metadata."""
+def add_partition(cluster: FakeCluster) -> None:
+    """Add a partition to a topic, and refresh the metadata."""
     cluster.topics["u"] += 1
     cluster.engine.metadata.refresh()
     cluster.settle(polling=True)
 
 
-def test_only_the_leader_joins_again_when_a_topic_grows() -> None:
+def test_new_partitions_make_only_the_leader_rejoin() -> None:
     leader, follower = subscribed(topics={"t": 3, "u": 1}), subscribed(["u"], topics={"t": 3, "u": 1})
     leader.make_stable(members={"me": ["t"], "you": ["u"]})
     follower.make_stable([("u", 0)])
     for cluster in (leader, follower):
-        grown(cluster)
+        add_partition(cluster)
     assert (leader.count("JoinGroup"), follower.count("JoinGroup")) == (2, 1)
     assert "partitions of the group's topics" in leader.last("JoinGroup").reason
 
 
-def test_a_leader_that_follows_now_no_longer_watches() -> None:
+def test_former_leader_no_longer_watches_topics() -> None:
     cluster = subscribed(topics={"t": 3, "u": 1})
     cluster.make_stable(members={"me": ["t"], "you": ["u"]})
-    because_of_27(cluster)
+    rebalance_in_progress(cluster)
     cluster.answer_join(2)
     cluster.answer_sync([("t", 0)])
-    grown(cluster)
+    add_partition(cluster)
     cluster.poll()
     assert cluster.count("JoinGroup") == 2
 
 
-def test_replicas_in_other_racks_are_a_change_too() -> None:
+def test_new_replica_racks_make_the_leader_rejoin() -> None:
     cluster = subscribed()
     cluster.make_stable(members={"me": ["t"]})
     cluster.racks = {1: "r1"}
@@ -550,8 +557,8 @@ def test_replicas_in_other_racks_are_a_change_too() -> None:
     assert cluster.count("JoinGroup") == 2
 
 
-def lookup_under_way(cluster: FakeCluster) -> None:
-    """The leader waits behind a question of its own, and what it wanted to ask next is no longer wanted."""
+def leader_with_a_metadata_request_in_flight(cluster: FakeCluster) -> None:
+    """Return a leader that waits for a Metadata request, whose topics are no longer required."""
     del cluster.answers["Metadata"]
     cluster.engine.metadata.refresh()
     cluster.poll()
@@ -561,10 +568,10 @@ def lookup_under_way(cluster: FakeCluster) -> None:
     cluster.answer("Metadata", cluster.metadata(cluster.request("Metadata")))
 
 
-def test_leader_fetches_group_topics_after_a_new_subscription() -> None:
+def test_leader_requests_group_topics_after_subscribing_again() -> None:
     cluster = subscribed(topics={"t": 3, "u": 1, "v": 1})
     cluster.poll()
-    lookup_under_way(cluster)
+    leader_with_a_metadata_request_in_flight(cluster)
     cluster.answer("Metadata", cluster.metadata(cluster.request("Metadata")))
     assert [one.member_id for one in cluster.request("SyncGroup").body.assignments] == ["me", "other"]
 
@@ -572,7 +579,7 @@ def test_leader_fetches_group_topics_after_a_new_subscription() -> None:
 def test_leader_evicted_during_its_metadata_request_rejoins() -> None:
     cluster = subscribed(topics={"t": 3, "u": 1, "v": 1})
     cluster.poll()
-    lookup_under_way(cluster)
+    leader_with_a_metadata_request_in_flight(cluster)
     cluster.wait_for("Heartbeat", polling=True)
     cluster.answer_heartbeat(E.UNKNOWN_MEMBER_ID)
     assert cluster.request("JoinGroup").body.member_id == ""
@@ -602,8 +609,8 @@ def test_returning_static_leader_skips_assignment_but_watches() -> None:
     assert cluster.count("JoinGroup") == 2
 
 
-class Nonsense(Assignor):
-    """Answers what it was made with."""
+class FixedAssignor(Assignor):
+    """An assignor that returns a given assignment."""
 
     name = "nonsense"
 
@@ -625,24 +632,24 @@ NONSENSE = [
 
 @pytest.mark.parametrize(("answer", "text"), NONSENSE, ids=[text for _, text in NONSENSE])
 def test_invalid_assignment_error_names_member_and_partition(answer, text: str) -> None:
-    cluster = subscribed(topics={"t": 3, "u": 1}, assignors=[Nonsense(answer)])
+    cluster = subscribed(topics={"t": 3, "u": 1}, assignors=[FixedAssignor(answer)])
     cluster.poll()
     with pytest.raises(AssignorError, match=re.escape(text)):
         cluster.answer_join(members={"me": ["t"], "you": ["t", "u"]})
-    assert cluster.count("SyncGroup") == 0, "nobody gets it"
+    assert cluster.count("SyncGroup") == 0, "the assignment is not sent"
     cluster.poll()
-    assert cluster.count("JoinGroup") == 2, "the next poll tries again"
+    assert cluster.count("JoinGroup") == 2, "the next poll rejoins"
 
 
 def test_invalid_assignment_outside_a_poll_is_raised_by_the_next() -> None:
-    cluster = subscribed(assignors=[Nonsense({"who": []})])
+    cluster = subscribed(assignors=[FixedAssignor({"who": []})])
     cluster.poll()
     cluster.answer_join(members={"me": ["t"]}, polling=False)
     with pytest.raises(AssignorError, match="not a member"):
         cluster.poll()
 
 
-def test_an_assignor_that_is_not_known_lists_those_that_are() -> None:
+def test_unknown_assignor_name_lists_the_known_ones() -> None:
     with pytest.raises(
         AssignorError, match="unknown assignor 'best': use one of range, roundrobin, sticky, cooperative-sticky"
     ):
@@ -650,7 +657,7 @@ def test_an_assignor_that_is_not_known_lists_those_that_are() -> None:
 
 
 @pytest.mark.parametrize("leads", [True, False])
-def test_a_group_that_chose_what_this_member_does_not_have(leads: bool) -> None:
+def test_group_with_an_assignor_that_this_member_lacks(leads: bool) -> None:
     cluster = subscribed()
     cluster.poll()
 
@@ -666,10 +673,10 @@ def test_a_group_that_chose_what_this_member_does_not_have(leads: bool) -> None:
     assert cluster.count("JoinGroup") == 2
 
 
-def test_the_assignor_of_each_member_hears_what_it_got() -> None:
+def test_on_assignment_is_called_for_each_member() -> None:
     heard = []
 
-    class Hears(Nonsense):
+    class Hears(FixedAssignor):
         def on_assignment(self, assignment: Any, generation: int) -> None:
             heard.append((list(assignment.partitions), generation))
             raise OSError("mine")
@@ -685,7 +692,7 @@ def test_the_assignor_of_each_member_hears_what_it_got() -> None:
     )
 
 
-def test_a_subscription_that_cannot_be_read_names_the_member() -> None:
+def test_invalid_subscription_error_names_the_member() -> None:
     cluster = subscribed()
     cluster.poll()
     bad = JoinGroupResponse.Member(member_id="bad", metadata=b"\0\1\0\0\0\7")
@@ -700,7 +707,7 @@ def test_a_subscription_that_cannot_be_read_names_the_member() -> None:
 
 
 @pytest.mark.parametrize("share", [b"", b"\0\3\0\0\0\0\xff\xff\xff\xff"])
-def test_nothing_is_an_assignment_too(share: bytes) -> None:
+def test_empty_assignment_bytes_mean_no_partitions(share: bytes) -> None:
     cluster = subscribed()
     cluster.poll()
     cluster.answer_join()
@@ -709,7 +716,7 @@ def test_nothing_is_an_assignment_too(share: bytes) -> None:
 
 
 @pytest.mark.parametrize("share", [b"\0", b"\0\3\0\0\0\7"])
-def test_an_assignment_that_is_none_is_raised_and_tried_again(share: bytes) -> None:
+def test_invalid_assignment_is_raised_and_the_member_rejoins(share: bytes) -> None:
     cluster = subscribed()
     cluster.poll()
     for generation in (1, 2):
@@ -730,7 +737,7 @@ def test_assignment_of_an_unsubscribed_topic_makes_it_rejoin() -> None:
 
 
 @pytest.mark.parametrize("field", [{"protocol_type": "connect"}, {"protocol_name": "other"}])
-def test_a_sync_answer_of_another_protocol(field) -> None:
+def test_sync_group_response_with_another_protocol(field) -> None:
     cluster = subscribed()
     cluster.poll()
     cluster.answer_join()
@@ -739,7 +746,7 @@ def test_a_sync_answer_of_another_protocol(field) -> None:
     assert cluster.assigned == []
 
 
-def test_a_join_answer_of_another_protocol_type() -> None:
+def test_join_group_response_with_another_protocol_type() -> None:
     cluster = subscribed()
     cluster.poll()
     with pytest.raises(InconsistentGroupProtocol, match="protocol type 'connect' is not supported"):
@@ -747,7 +754,7 @@ def test_a_join_answer_of_another_protocol_type() -> None:
     assert cluster.count("SyncGroup") == 0
 
 
-def test_a_broker_without_groups() -> None:
+def test_broker_without_the_join_group_api() -> None:
     cluster = subscribed(served={"JoinGroup": (0, -1)})
     with pytest.raises(
         UnsupportedVersion, match="JoinGroup: the consumer needs v0-9, node1:9001 does not support this API"
@@ -760,11 +767,11 @@ def test_a_broker_without_groups() -> None:
 T = re.compile("t.*")
 
 
-def test_a_pattern_joins_when_it_is_known_what_it_matches() -> None:
+def test_pattern_subscription_joins_after_metadata() -> None:
     cluster = subscribed(T, topics={"t1": 1, "t2": 1, "a-t1": 1, "__t": 1})
     del cluster.answers["Metadata"]
     cluster.poll()
-    assert cluster.request("Metadata").body.topics is None, "all topics are asked for"
+    assert cluster.request("Metadata").body.topics is None, "all topics are requested"
     cluster.wait(1)
     assert cluster.count("JoinGroup") == 0
     cluster.answer("Metadata", cluster.metadata(cluster.request("Metadata")))
@@ -775,7 +782,7 @@ def test_a_pattern_joins_when_it_is_known_what_it_matches() -> None:
     assert (cluster.assigned, cluster.count("JoinGroup")) == (["t1" + "0"], 1)
 
 
-def test_topics_in_place_of_a_pattern_that_is_still_looked_for() -> None:
+def test_topics_replace_a_pattern_without_metadata() -> None:
     cluster = FakeCluster(topics={"t1": 1, "u": 1})
     del cluster.answers["Metadata"]
     cluster.settle()
@@ -788,13 +795,13 @@ def test_topics_in_place_of_a_pattern_that_is_still_looked_for() -> None:
     assert subscription(cluster.request("JoinGroup").body).topics == ["u"]
 
 
-def test_internal_topics_do_not_match_by_accident() -> None:
+def test_pattern_does_not_match_internal_topics() -> None:
     cluster = subscribed(re.compile(".*"), topics={"t": 1, "__consumer_offsets": 50})
     cluster.poll()
     assert subscription(cluster.request("JoinGroup").body).topics == ["t"]
 
 
-def test_a_topic_that_appears_makes_it_join_again() -> None:
+def test_new_matching_topic_makes_the_member_rejoin() -> None:
     cluster = subscribed(T, topics={"t1": 1}, metadata_max_age=20.0)
     cluster.make_stable([("t1", 0)])
     cluster.topics["t2"] = 1
@@ -803,7 +810,7 @@ def test_a_topic_that_appears_makes_it_join_again() -> None:
     assert asked.at <= 20.0
 
 
-def test_assigned_topics_unknown_here_are_kept_if_they_match() -> None:
+def test_assigned_topics_that_match_the_pattern_are_kept() -> None:
     cluster = subscribed(T, topics={"t1": 1})
     cluster.poll()
     cluster.answer_join()
@@ -812,11 +819,11 @@ def test_assigned_topics_unknown_here_are_kept_if_they_match() -> None:
     assert (cluster.assigned, cluster.count("JoinGroup")) == (["t10", "t20"], 1)
 
 
-def test_fresh_metadata_before_each_join_of_a_pattern() -> None:
+def test_pattern_subscription_refreshes_metadata_before_joins() -> None:
     cluster = subscribed(T, topics={"t1": 1})
     cluster.make_stable([("t1", 0)])
     cluster.topics["t2"] = 1
-    because_of_27(cluster)
+    rebalance_in_progress(cluster)
     assert subscription(cluster.request("JoinGroup").body).topics == ["t1", "t2"]
 
 
@@ -827,14 +834,14 @@ def test_subscription_lists_topics_in_the_order_of_java() -> None:
     assert cluster.request("JoinGroup").body.protocols[0].metadata == blob
 
 
-def test_a_fatal_error_of_a_topic_is_raised() -> None:
+def test_fatal_topic_error_is_raised_by_poll() -> None:
     cluster = subscribed()
     cluster.answers["Metadata"] = lambda asked: cluster.metadata(asked, errors={"t": E.TOPIC_AUTHORIZATION_FAILED})
     with pytest.raises(BrokerError, match="topic t: TOPIC_AUTHORIZATION_FAILED"):
         cluster.poll()
 
 
-# --- brokers of all versions -----------------------------------------------------------------------------------------
+# --- versions of brokers -----------------------------------------------------------------------------------------
 
 VERSIONS = [
     (api.name, version)
@@ -855,7 +862,7 @@ VERSIONS = [
 
 
 @pytest.mark.parametrize(("api", "version"), VERSIONS)
-def test_whatever_versions_a_broker_has(api: str, version: int) -> None:
+def test_member_joins_with_every_version(api: str, version: int) -> None:
     cluster = subscribed(served={api: (version, version)})
     cluster.poll()
     if version == 0 and api == "JoinGroup":
