@@ -1,4 +1,4 @@
-"""Which client is tried with what, why not where it is not, and docs/clients.md, which tells what came of it."""
+"""The scenarios of each client, the reasons for missing ones, and docs/clients.md with the results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from interop.stage import ASSIGNORS, CONSUMER, FAMILIES, MODULES, SERVER_ASSIGNO
 
 HERE = Path(__file__).parent
 
-RING = [  # who leads, who follows, with what: each family leads once, and follows once
+RING = [  # leader, follower, assignor: each family leads once and follows once
     (leads, follows, assignor)
     for leads, follows in zip(FAMILIES, FAMILIES[1:] + FAMILIES[:1], strict=True)
     for assignor in ("range", "roundrobin")
@@ -33,38 +33,38 @@ PAIRS = [
     ("kcat", "kafka-python", "cooperative-sticky"),
 ]
 
-CONSUMER_PAIRS = [  # the same in groups of the consumer protocol
+CONSUMER_PAIRS = [  # in groups of the consumer protocol
     (leads, follows, SERVER_ASSIGNORS[0]) for leads, follows in zip(CONSUMER, CONSUMER[1:] + CONSUMER[:1], strict=True)
 ]
 
-MIGRATIONS = [  # who speaks the classic protocol, and who the consumer protocol
+MIGRATIONS = [  # client of the classic members, client of the consumer members
     ("confluent-kafka", "java"),
     ("java", "confluent-kafka"),
     ("confluent-kafka", "confluent-kafka"),
     ("java", "java"),
 ]
 
-KIP_848 = " (KIP-848)"  # ends the names of scenarios that are there for both protocols
+KIP_848 = " (KIP-848)"  # suffix of scenarios that exist for both protocols
 CONSUMER_SCENARIOS = (
     "joins alone (KIP-848)",
     "three join one by one (KIP-848)",
     "uniform (server)",
     "range (server)",
     "commits and resumes (KIP-848)",
-    "leaves, and is replaced at once (KIP-848)",
-    "is killed, and evicted (KIP-848)",
+    "leaves, and its partitions are reassigned at once (KIP-848)",
+    "is killed, and is evicted (KIP-848)",
     "static member restarts without a new epoch",
-    "double of a static member is refused",
+    "second static member with the same id is refused",
     "subscribes by a regular expression",
     "topic grows while subscribed",
 )
 
 TRANSACTIONS = (
-    "consumes, transforms, produces exactly once: commits, an abort, a crash",
-    "another takes its name, and it is fenced",
-    "its transaction takes too long, and is aborted",
+    "exactly-once loop with commits, an abort and a crash",
+    "is fenced by a producer with the same transactional id",
+    "transaction times out",
 )
-AS_CONSUMER = "exactly once as a member of the consumer protocol (KIP-848)"
+AS_CONSUMER = "exactly-once loop as a member of the consumer protocol (KIP-848)"
 ABOUT_TRANSACTIONS = (
     "list transactions",
     "describe transaction",
@@ -76,25 +76,25 @@ ABOUT_TRANSACTIONS = (
 
 @dataclass(frozen=True)
 class Meeting:
-    """A table of scenarios that more than one client is in."""
+    """A table of scenarios with several clients."""
 
     title: str
     head: Sequence[str]
     rows: Sequence[tuple[str, ...]]
 
 
-_PAIR = ("leads", "follows", "assignor")
+_PAIR = ("leader", "follower", "assignor")
 MEETINGS: Mapping[str, Meeting] = {  # by scenario
     "shares a group": Meeting("Two clients in one group", _PAIR, PAIRS),
     "shares a group (KIP-848)": Meeting("Two clients in one group of the consumer protocol", _PAIR, CONSUMER_PAIRS),
     "migrates and returns": Meeting(
-        "Groups that change to the consumer protocol while they live, and back",
+        "Online upgrade to the consumer protocol, and downgrade",
         ("classic members", "consumer members"),
         MIGRATIONS,
     ),
 }
 
-SCENARIOS: Mapping[str, tuple[str, ...]] = {  # as the tests' markers say them
+SCENARIOS: Mapping[str, tuple[str, ...]] = {  # by title of a table; names as in the markers of the tests
     "Groups": (
         "joins alone",
         "three join one by one",
@@ -104,10 +104,10 @@ SCENARIOS: Mapping[str, tuple[str, ...]] = {  # as the tests' markers say them
         "cooperative-sticky",
         "more members than partitions",
         "commits and resumes",
-        "leaves, and is replaced at once",
-        "is killed, and evicted",
+        "leaves, and its partitions are reassigned at once",
+        "is killed, and is evicted",
         "static member restarts without rebalance",
-        "static member is fenced by its double",
+        "static member is fenced by a second one with its id",
         "begins at the earliest offset",
         "begins at the latest offset",
     ),
@@ -121,12 +121,12 @@ SCENARIOS: Mapping[str, tuple[str, ...]] = {  # as the tests' markers say them
         "snappy",
         "lz4",
         "zstd",
-        "seeks, and finds both ends",
+        "seeks; beginning and end offsets",
         "offset by time",
-        "topic on first use",
+        "topic auto-creation",
         "three brokers",
     ),
-    "Transactions": (*TRANSACTIONS, AS_CONSUMER, "reads what is committed, and nothing else if it likes"),
+    "Transactions": (*TRANSACTIONS, AS_CONSUMER, "read_committed and read_uncommitted"),
     "Administration": (
         "create topic",
         "delete topic",
@@ -154,36 +154,36 @@ SCENARIOS: Mapping[str, tuple[str, ...]] = {  # as the tests' markers say them
         "wrong password is refused",
     ),
 }
-SAME = {"RoundRobinAssigner": "roundrobin"}  # what kafkajs calls it
+SAME = {"RoundRobinAssigner": "roundrobin"}  # the name in kafkajs
 
 _CODECS = ("snappy", "lz4", "zstd")
-LACKS: Mapping[str, Mapping[str, Iterable[str]]] = {  # reason -> family -> what it is not tried with
+LACKS: Mapping[str, Mapping[str, Iterable[str]]] = {  # reason -> family -> scenarios that are not run
     "has no such assignor": {
         "confluent-kafka": ["sticky"],
         "kcat": ["sticky"],
         "aiokafka": ["cooperative-sticky"],
         "kafkajs": ["range", "sticky", "cooperative-sticky"],
     },
-    "has no static members": {
-        "kafkajs": ["static member restarts without rebalance", "static member is fenced by its double"],
+    "does not support static members": {
+        "kafkajs": ["static member restarts without rebalance", "static member is fenced by a second one with its id"],
     },
-    "its heartbeats do not name the instance, so two doubles take the share from each other, again and again, also on Kafka 4.2": {
-        "aiokafka": ["static member is fenced by its double"],
+    "sends no instance id in heartbeats, so two members with one id fence each other repeatedly, on Kafka 4.2 too": {
+        "aiokafka": ["static member is fenced by a second one with its id"],
     },
-    "does not speak the consumer protocol": dict.fromkeys(
+    "does not support the consumer protocol": dict.fromkeys(
         ("kafka-python", "aiokafka", "kafkajs"), (*CONSUMER_SCENARIOS, AS_CONSUMER)
     ),
     "its librdkafka is older than the consumer protocol": {"kcat": (*CONSUMER_SCENARIOS, AS_CONSUMER)},
-    "its goodbye does not name the instance, which Kafka 4.2 refuses as well, so the name is taken until the session ends": {
+    "leaves without its instance id, which Kafka 4.2 refuses too; the id is free again when the session expires": {
         "franz-go": ["static member restarts without a new epoch"],
     },
-    "needs a package of its own for this codec": {
+    "needs an additional package for this codec": {
         "kafka-python": _CODECS,
         "aiokafka": _CODECS,
         "kafkajs": _CODECS,
     },
-    "has no administrator": {"kcat": SCENARIOS["Administration"]},
-    "its administrator has no such call": {
+    "has no admin client": {"kcat": SCENARIOS["Administration"]},
+    "its admin client has no such method": {
         "aiokafka": [
             "list offsets",
             "alter group offsets",
@@ -196,8 +196,8 @@ LACKS: Mapping[str, Mapping[str, Iterable[str]]] = {  # reason -> family -> what
         "kafka-python": ["fence producers"],
         "franz-go": ["fence producers"],
     },
-    "has no transactions": {"kcat": TRANSACTIONS},
-    "its librdkafka says its nonce twice, which Kafka 4.2 refuses as well": {
+    "does not support transactions": {"kcat": TRANSACTIONS},
+    "its librdkafka repeats its nonce, which Kafka 4.2 refuses too": {
         "kcat": ["SCRAM-SHA-256", "SCRAM-SHA-512"],
     },
 }
@@ -212,7 +212,7 @@ Results = Mapping[tuple[str, str], str]  # scenario and family -> "ok", "FAILED"
 
 
 def pinned() -> Mapping[str, str]:
-    """Versions of the clients that are not Python's, as their programs ask for them."""
+    """Return the versions of the clients that are not Python packages, from their build files."""
     pom = (HERE / "java" / "pom.xml").read_text()
     java = re.search(r"<artifactId>kafka-clients</artifactId>\s*<version>(.*?)</version>", pom)
     go = re.search(r"twmb/franz-go v(\S+)", (HERE / "go" / "go.mod").read_text())
@@ -223,7 +223,7 @@ def pinned() -> Mapping[str, str]:
 
 
 def versions() -> Mapping[str, str]:
-    """Of every family, as installed."""
+    """Return the installed version of every family."""
     said = subprocess.run(["kcat", "-V"], capture_output=True, text=True).stdout
     kcat = re.search(r"Version (\S+).*librdkafka (\S+)", said, re.DOTALL)
     assert kcat
@@ -235,26 +235,26 @@ def versions() -> Mapping[str, str]:
 
 
 def cell(results: Results, scenario: str, family: str) -> str:
-    """What the matrix says of one client in one scenario."""
+    """Return the cell of one client in one scenario. Raises: ValueError if a result contradicts LACKS."""
     reason = REASONS.get((scenario, family))
     result = results.get((scenario, family))
     if reason and result:
-        raise ValueError(f"{scenario}, {family}: it was tried, and there is a reason why it is not")
+        raise ValueError(f"{scenario}, {family}: has a result, although LACKS says that it is not run")
     return f"- ({reason})" if reason else result or "not run"
 
 
 def row_name(scenario: str) -> str:
-    """As the page has it, where a title says which protocol."""
+    """Return the name of a scenario in a table whose title names the protocol."""
     return scenario.removesuffix(KIP_848)
 
 
 def page(results: Results, meetings: Mapping[tuple[str, ...], str]) -> str:
-    """docs/clients.md. ``meetings``: by scenario and the words of a row."""
+    """Return docs/clients.md. ``meetings``: result by scenario and the cells of a row."""
     lines = [
         "# Clients",
         "",
-        "What real clients do on mockbroker, each in the scenario of `tests/interop` that its line names. `make clients`",
-        "runs them all and writes this page.",
+        "The result of each client in each scenario of `tests/interop`. `make clients` runs all scenarios and writes this",
+        "page.",
         "",
         *_table(["client", "version"], [[family, found] for family, found in versions().items()]),
     ]
@@ -264,8 +264,8 @@ def page(results: Results, meetings: Mapping[tuple[str, ...], str]) -> str:
     lines += ["", *(f"- ({number}) {reason}" for number, reason in enumerate(LACKS, 1))]
     lines += [
         "",
-        "kafkajs calls its assignor RoundRobinAssigner. To share a group with other clients it is given the name that they",
-        'use: `partitionAssigners: [config => ({ ...PartitionAssigners.roundRobin(config), name: "roundrobin" })]`.',
+        "The assignor of kafkajs is called RoundRobinAssigner. To share a group with other clients it needs their name:",
+        '`partitionAssigners: [config => ({ ...PartitionAssigners.roundRobin(config), name: "roundrobin" })]`.',
     ]
     for scenario, meeting in MEETINGS.items():
         rows = [[*who, meetings.get((scenario, *who), "not run")] for who in meeting.rows]

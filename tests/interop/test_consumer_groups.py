@@ -78,7 +78,7 @@ def test_commits_and_resumes(consumer_stage: Stage, family: str) -> None:
     assert {offset for _, _, offset, _ in second.records} == {10, 11}
 
 
-@pytest.mark.scenario("leaves, and is replaced at once (KIP-848)")
+@pytest.mark.scenario("leaves, and its partitions are reassigned at once (KIP-848)")
 @families
 def test_who_leaves_is_replaced_at_once(consumer_stage: Stage, family: str) -> None:
     stage = consumer_stage
@@ -93,7 +93,7 @@ def test_who_leaves_is_replaced_at_once(consumer_stage: Stage, family: str) -> N
     stage.check_owners()
 
 
-@pytest.mark.scenario("is killed, and evicted (KIP-848)")
+@pytest.mark.scenario("is killed, and is evicted (KIP-848)")
 @families
 def test_who_is_killed_is_evicted(impatient_stage: Stage, family: str) -> None:
     stage = impatient_stage
@@ -148,7 +148,7 @@ def test_a_static_member_restarts(consumer_stage: Stage, family: str) -> None:
     stage.check_owners()
 
 
-@pytest.mark.scenario("double of a static member is refused")
+@pytest.mark.scenario("second static member with the same id is refused")
 @families
 def test_of_two_with_one_instance_the_second_is_refused(consumer_stage: Stage, family: str) -> None:
     """UNRELEASED_INSTANCE_ID; with the classic protocol the first would be fenced."""

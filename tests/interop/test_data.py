@@ -67,7 +67,7 @@ def stored_codecs(stage: Stage) -> set[str]:
     return found
 
 
-@pytest.mark.scenario("seeks, and finds both ends")
+@pytest.mark.scenario("seeks; beginning and end offsets")
 def test_seek_and_ends(client: Adapter) -> None:
     assert client.ends("orders", 2) == (0, 0)
     client.produce("orders", {2: VALUES})
@@ -87,7 +87,7 @@ def test_offset_by_time(stage: Stage, family: str) -> None:
     assert client.at("orders", 0, 3_000_001) in (the_end, -1)
 
 
-@pytest.mark.scenario("topic on first use")
+@pytest.mark.scenario("topic auto-creation")
 def test_topic_on_first_use(client: Adapter) -> None:
     client.produce("made.by.writing", {0: VALUES})
     assert client.read("made.by.writing", 0, 0, len(VALUES)) == RECORDS

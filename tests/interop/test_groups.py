@@ -95,7 +95,7 @@ def test_commits_and_resumes(stage: Stage, family: str) -> None:
     assert {offset for _, _, offset, _ in second.records} == {10, 11}
 
 
-@pytest.mark.scenario("leaves, and is replaced at once")
+@pytest.mark.scenario("leaves, and its partitions are reassigned at once")
 def test_who_leaves_is_replaced_at_once(stage: Stage, family: str) -> None:
     stays, leaves = stage.joined(family), stage.joined(family)
     leaves.leave()
@@ -107,7 +107,7 @@ def test_who_leaves_is_replaced_at_once(stage: Stage, family: str) -> None:
     stage.check_generations()
 
 
-@pytest.mark.scenario("is killed, and evicted")
+@pytest.mark.scenario("is killed, and is evicted")
 def test_who_is_killed_is_evicted(stage: Stage, family: str) -> None:
     produce(stage, family)
     survivors = [stage.joined(family), stage.joined(family)]
@@ -152,7 +152,7 @@ def test_a_static_member_restarts(stage: Stage, family: str) -> None:
         assert broker.ask(HeartbeatRequest(group_id=stage.group, **who), 4).error_code == FENCED_INSTANCE_ID
 
 
-@pytest.mark.scenario("static member is fenced by its double")
+@pytest.mark.scenario("static member is fenced by a second one with its id")
 @pytest.mark.parametrize("family", FENCED)
 def test_of_two_with_one_instance_the_first_is_fenced(stage: Stage, family: str) -> None:
     first = stage.joined(family, "first", instance="one")

@@ -102,7 +102,7 @@ def check_output(stage: Stage, reader: str, committed: list[list[str]], uncommit
     assert stage.cluster.committed(stage.group) == dict.fromkeys(stage.all_partitions(), per_partition)
 
 
-@pytest.mark.scenario("consumes, transforms, produces exactly once: commits, an abort, a crash")
+@pytest.mark.scenario("exactly-once loop with commits, an abort and a crash")
 @families
 def test_exactly_once(works: Stage, family: str) -> None:
     exactly_once(works, family, "classic")
@@ -110,7 +110,7 @@ def test_exactly_once(works: Stage, family: str) -> None:
     assert ("AddPartitionsToTxn" in asked) == (family not in KIP_890)
 
 
-@pytest.mark.scenario("exactly once as a member of the consumer protocol (KIP-848)")
+@pytest.mark.scenario("exactly-once loop as a member of the consumer protocol (KIP-848)")
 @read_by_another(CONSUMER)
 def test_exactly_once_by_the_consumer_protocol(works: Stage, family: str) -> None:
     exactly_once(works, family, "consumer")
@@ -175,7 +175,7 @@ def committed(stage: Stage) -> int:
     return sum(newest.values())
 
 
-@pytest.mark.scenario("another takes its name, and it is fenced")
+@pytest.mark.scenario("is fenced by a producer with the same transactional id")
 @families
 def test_zombie(works: Stage, family: str) -> None:
     stage = works
@@ -191,7 +191,7 @@ def test_zombie(works: Stage, family: str) -> None:
     check_output(stage, READERS[family], [one], [one, one])
 
 
-@pytest.mark.scenario("its transaction takes too long, and is aborted")
+@pytest.mark.scenario("transaction times out")
 @families
 def test_timeout(works: Stage, family: str) -> None:
     stage = works
@@ -216,7 +216,7 @@ def lost_when_it_commits(stage: Stage, transformer: Transformer) -> str:
     return transformer.error
 
 
-@pytest.mark.scenario("reads what is committed, and nothing else if it likes")
+@pytest.mark.scenario("read_committed and read_uncommitted")
 def test_reads(works: Stage, family: str) -> None:
     stage = works
     producer = TransactionalProducer(stage.cluster.bootstrap_servers, TRANSACTIONAL_ID)
