@@ -1,4 +1,4 @@
-"""docs/conformance.md is what the conversations say."""
+"""docs/conformance.md is made from the recorded conversations."""
 
 from __future__ import annotations
 
@@ -10,28 +10,29 @@ from mockbroker.lab.conform.conversation import load
 FOLDER = ROOT / "fixtures" / "conversations"
 
 
-def test_the_page_is_current() -> None:
+def test_page_is_current() -> None:
     assert (ROOT / "docs" / "conformance.md").read_text("utf-8") == page(FOLDER), "make docs"
 
 
-def test_the_states_of_a_story() -> None:
+def test_states_follow_the_conversation() -> None:
     found = [
-        (row.api, row.state, row.who, row.answer) for row in rows(load(FOLDER / "4.2.0" / "parked_join_leaves.json.gz"))
+        (row.api, row.state, row.sender, row.response)
+        for row in rows(load(FOLDER / "4.2.0" / "parked_join_leaves.json.gz"))
     ]
     assert found == [
-        ("JoinGroup", "no group", "no id", "MEMBER_ID_REQUIRED"),
-        ("JoinGroup", "Empty", "id given", "NONE"),
+        ("JoinGroup", "no group", "no member id", "MEMBER_ID_REQUIRED"),
+        ("JoinGroup", "Empty", "new member id", "NONE"),
         ("SyncGroup", "CompletingRebalance", "leader", "NONE"),
-        ("JoinGroup", "Stable", "no id", "MEMBER_ID_REQUIRED"),
+        ("JoinGroup", "Stable", "no member id", "MEMBER_ID_REQUIRED"),
         ("LeaveGroup", "PreparingRebalance", "", "NONE"),
-        ("JoinGroup", "Stable", "id given", "UNKNOWN_MEMBER_ID, held for others"),
+        ("JoinGroup", "Stable", "new member id", "UNKNOWN_MEMBER_ID, delayed for other members"),
         ("Heartbeat", "?", "leader", "REBALANCE_IN_PROGRESS"),
         ("JoinGroup", "PreparingRebalance", "leader", "NONE"),
         ("SyncGroup", "CompletingRebalance", "leader", "NONE"),
     ]
 
 
-def test_equal_answers_are_one_row() -> None:
+def test_equal_responses_are_one_row() -> None:
     found = text(rows(load(FOLDER / "4.2.0" / "heartbeat_versions.json.gz"))).splitlines()
     assert "| Stable | leader | NONE | 0-4 | 4.2.0 | heartbeat_versions:8, heartbeat_versions:18 |" in found
 
@@ -42,17 +43,17 @@ def test_members_of_the_consumer_protocol() -> None:
     assert about == [["| consumer group", "member, other epoch", "FENCED_MEMBER_EPOCH"]]
 
 
-def test_a_group_that_changes_its_protocol() -> None:
+def test_group_that_is_upgraded() -> None:
     path = FOLDER / "4.2.0" / "kip848_upgrade_of_a_stable_group.json.gz"
-    found = [(row.api, row.state, row.who, row.answer) for row in rows(load(path)) if row.state]
+    found = [(row.api, row.state, row.sender, row.response) for row in rows(load(path)) if row.state]
     assert found == [
-        ("JoinGroup", "no group", "no id", "MEMBER_ID_REQUIRED"),
-        ("JoinGroup", "Empty", "id given", "NONE"),
+        ("JoinGroup", "no group", "no member id", "MEMBER_ID_REQUIRED"),
+        ("JoinGroup", "Empty", "new member id", "NONE"),
         ("SyncGroup", "CompletingRebalance", "leader", "NONE"),
         ("OffsetCommit", "Stable", "leader", "NONE"),
-        ("ConsumerGroupHeartbeat", "Stable", "stranger", "GROUP_ID_NOT_FOUND"),
-        ("ConsumerGroupHeartbeat", "Stable", "stranger, leaves", "GROUP_ID_NOT_FOUND"),
-        ("ConsumerGroupHeartbeat", "Stable", "stranger, joins", "NONE"),
+        ("ConsumerGroupHeartbeat", "Stable", "unknown member", "GROUP_ID_NOT_FOUND"),
+        ("ConsumerGroupHeartbeat", "Stable", "unknown member, leaves", "GROUP_ID_NOT_FOUND"),
+        ("ConsumerGroupHeartbeat", "Stable", "unknown member, joins", "NONE"),
         ("OffsetCommit", "consumer group", "member", "NONE"),
         ("SyncGroup", "consumer group", "member", "REBALANCE_IN_PROGRESS"),
         ("Heartbeat", "consumer group", "member", "REBALANCE_IN_PROGRESS"),

@@ -1,7 +1,8 @@
-"""What brokers answered, as a table: request, state of the group, who asked, answer, where it was seen.
+"""docs/conformance.md: the recorded responses of Kafka, by API, state of the group, and sender.
 
-``python tools/conformance_table.py FOLDER`` writes docs/conformance.md from the conversations below a folder.
-States and members are followed only as far as the conversation shows them.
+    python tools/conformance_table.py fixtures/conversations > docs/conformance.md
+
+States and members of a group are derived from the conversation alone.
 """
 
 from __future__ import annotations
@@ -18,49 +19,59 @@ from mockbroker.groups.consumer.state import LEAVING
 from mockbroker.groups.coordinated import DEAD
 from mockbroker.lab.conform.conversation import Conversation, Step, load
 
-UNKNOWN = "?"  # something happened since, or nothing was seen yet
+UNKNOWN = "?"  # a timer or a leave may have changed the state
 NO_GROUP = "no group"
-CONSUMER = "consumer group"  # of the consumer protocol (KIP-848); its own states are not told apart
+CONSUMER = "consumer group"  # of the consumer protocol (KIP-848), in any state
 EMPTY, PREPARING, COMPLETING, STABLE = (state.value for state in State)
-SOURCES = 2  # shown in a row
-COLUMNS = "| state | who | answer | versions | Kafka | seen |\n|---|---|---|---|---|---|\n"
+SOURCES = 2  # conversations named in a row
+COLUMNS = "| state | sender | response | versions | Kafka | recorded in |\n|---|---|---|---|---|---|\n"
 HEAD = """# Conformance
 
-What Apache Kafka answered, as recorded in `fixtures/conversations`, and so what mockbroker answers: its tests play
-every one of them, but for requests that it does not serve yet. Made by `make docs`; not edited by hand.
+Responses of Apache Kafka, recorded in `fixtures/conversations`. The tests replay every conversation against mockbroker,
+which must respond in the same way, except to APIs that it does not serve. Made by `make docs`; not edited by hand.
 
-State: of the group when the request was sent, as far as the conversation shows it ("?": a timer or a leave may have
-changed it); `consumer group`: of the consumer protocol (KIP-848), in whatever state. Who: `leader`, `member`, `id
-given` (by MEMBER_ID_REQUIRED, not used yet), `stranger`, `no id`. Answer:
-error codes, those of the answer itself before those inside it; `never` and `closed` where nothing came. Seen: the
-first conversations and the step of the answer.
+- **State** of the group before the request, as far as the conversation shows it. `?`: a timer or a leave may have
+  changed it. `consumer group`: a group of the consumer protocol (KIP-848), in any state.
+- **Sender**: `leader`, `member`, `new member id` (from MEMBER_ID_REQUIRED, not used yet), `unknown member`, or `no
+  member id`; `instance` if the request has an instance id.
+- **Response**: the error codes of the response itself, then of its parts; `no response` or `connection closed` if there
+  was none; `delayed` if the broker held the response back.
+- **Recorded in**: the first conversations, with the number of the step.
 """
 
 
 @dataclass(slots=True)
 class Group:
-    """A group as the conversation shows it so far. ``members``: of the classic protocol; ``epochs``: of members of the
-    consumer protocol, and of classic ones in a group of that kind."""
+    """The state of a group at a point of a conversation.
+
+    Attributes:
+        state: name of the state, or one of NO_GROUP, CONSUMER and UNKNOWN.
+        generation: generation of a classic group.
+        leader: member id of the leader of a classic group.
+        members: member ids of the classic protocol.
+        new_ids: member ids that MEMBER_ID_REQUIRED returned and no JoinGroup has used.
+        epochs: member id -> epoch, of all members of a consumer group.
+    """
 
     state: str = NO_GROUP
     generation: int = 0
     leader: str = ""
     members: set[str] = field(default_factory=set)
-    given: set[str] = field(default_factory=set)
+    new_ids: set[str] = field(default_factory=set)
     epochs: dict[str, int] = field(default_factory=dict)
 
-    def who(self, asked: Step) -> str:
-        """In what relation to the group the request is."""
+    def sender(self, asked: Step) -> str:
+        """Return the relation of a request's sender to the group."""
         fields = asked.fields
         if "member_id" not in fields:
             return ""
         member_id, words = fields["member_id"], []
         if not member_id:
-            words.append("no id")
+            words.append("no member id")
         elif member_id == self.leader:
             words.append("leader")
         else:
-            known = "id given" if member_id in self.given else "stranger"
+            known = "new member id" if member_id in self.new_ids else "unknown member"
             words.append("member" if member_id in self.members or member_id in self.epochs else known)
         if fields.get("group_instance_id", fields.get("instance_id")) is not None:
             words.append("instance")
@@ -78,12 +89,12 @@ class Group:
             return ["joins" if epoch == 0 else "leaves"]
         return ["other epoch"] if epoch != self.epochs.get(member_id, epoch) else []
 
-    def hear(self, asked: Step, answer: Step) -> None:
-        """What an answer tells of the group."""
+    def record_response(self, asked: Step, answer: Step) -> None:
+        """Update the state from a response."""
         error, fields = answer.fields.get("error_code", 0), answer.fields
         match asked.api:
             case "ConsumerGroupHeartbeat" if not error:
-                self._beaten(asked, fields)
+                self._record_heartbeat(asked, fields)
             case "JoinGroup" if not error and self.epochs and not fields["leader"]:
                 self.members.add(fields["member_id"])
                 self.epochs[fields["member_id"]] = fields["generation_id"]
@@ -92,7 +103,7 @@ class Group:
             case "Heartbeat" | "SyncGroup" if self.epochs:
                 pass
             case "JoinGroup" if error == ErrorCode.MEMBER_ID_REQUIRED:
-                self.given.add(fields["member_id"])
+                self.new_ids.add(fields["member_id"])
                 self.state = EMPTY if self.state == NO_GROUP else self.state
             case "JoinGroup" if not error:
                 self._joined(fields)
@@ -102,16 +113,16 @@ class Group:
                 self.state = PREPARING
             case "LeaveGroup" if not error and self.state != NO_GROUP:
                 self._left(asked, fields)
-            case "OffsetCommit" if self.state == NO_GROUP and not any(_codes(fields)):
+            case "OffsetCommit" if self.state == NO_GROUP and not any(error_codes(fields)):
                 self.state = EMPTY
             case _:
                 pass
 
-    def _beaten(self, asked: Step, fields: Mapping[str, Any]) -> None:
+    def _record_heartbeat(self, asked: Step, fields: Mapping[str, Any]) -> None:
         if asked.fields["member_epoch"] == LEAVING:
             self._gone({fields["member_id"]})
             return
-        if not self.epochs:  # the group is upgraded; its members go on with their generation
+        if not self.epochs:  # the group is upgraded, and its members continue with their generation
             self.epochs = dict.fromkeys(self.members, self.generation)
         self.members.discard(fields["member_id"])
         self.leader = ""
@@ -119,15 +130,15 @@ class Group:
         self.state = CONSUMER
 
     def _gone(self, members: Iterable[str]) -> None:
-        """Left a consumer group; it may be a classic one then."""
+        """Remove members of a consumer group, which may become a classic group."""
         for member_id in members:
             self.epochs.pop(member_id, None)
             self.members.discard(member_id)
         self.state = UNKNOWN if self.epochs.keys() == self.members else CONSUMER
         self.state = self.state if self.epochs else EMPTY
 
-    def described(self, described: Mapping[str, Any]) -> None:
-        """What ConsumerGroupDescribe tells of the group."""
+    def record_description(self, described: Mapping[str, Any]) -> None:
+        """Update the state from a ConsumerGroupDescribe response."""
         if described["error_code"]:
             self.state = UNKNOWN if self.epochs else self.state
             self.epochs = {}
@@ -137,8 +148,8 @@ class Group:
         self.members &= self.epochs.keys()
 
     def _left(self, asked: Step, fields: Mapping[str, Any]) -> None:
-        said = fields.get("members") or [{"member_id": asked.fields.get("member_id"), "error_code": 0}]
-        gone = {member["member_id"] for member in said if not member["error_code"]} - self.given
+        results = fields.get("members") or [{"member_id": asked.fields.get("member_id"), "error_code": 0}]
+        gone = {member["member_id"] for member in results if not member["error_code"]} - self.new_ids
         if not gone:
             return
         if self.state in (STABLE, COMPLETING) and gone <= self.members:
@@ -153,24 +164,34 @@ class Group:
             self.state, self.members = COMPLETING, set()
         self.generation, self.leader = fields["generation_id"], fields["leader"]
         self.members |= {fields["member_id"], *(member["member_id"] for member in fields["members"])}
-        self.given -= self.members
+        self.new_ids -= self.members
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Row:
-    """``kafka``: the release; ``source``: scenario and step."""
+    """A recorded response.
+
+    Attributes:
+        api: name of the API.
+        state: state of the group before the request.
+        sender: relation of the sender to the group.
+        response: error codes.
+        version: version of the request.
+        kafka: the release.
+        source: scenario and step.
+    """
 
     api: str
     state: str
-    who: str
-    answer: str
+    sender: str
+    response: str
     version: int
     kafka: str
     source: str
 
 
 def rows(conversation: Conversation) -> Iterator[Row]:
-    """A row for each request that was answered, left alone, or ended with a closed connection."""
+    """Yield a row for each request that got a response, no response, or a closed connection."""
     groups: dict[str, Group] = {}
     asked: dict[int, tuple[Step, str, str]] = {}
     for step in conversation.steps:
@@ -178,19 +199,19 @@ def rows(conversation: Conversation) -> Iterator[Row]:
             case "request":
                 group = groups.setdefault(str(step.fields.get("group_id", "")), Group())
                 about = "group_id" in step.fields
-                asked[step.n] = step, group.state if about else "", group.who(step)
+                asked[step.n] = step, group.state if about else "", group.sender(step)
                 if step.api == "JoinGroup" and _is_held(conversation, step):
                     group.state = PREPARING
                     group.members.add(step.fields["member_id"])
-                    group.given.discard(step.fields["member_id"])
+                    group.new_ids.discard(step.fields["member_id"])
             case "response" | "no answer" | "broker closed the connection" if step.to in asked:
-                request, state, who = asked[step.to]
-                answer = {"no answer": "never", "response": ""}.get(step.event, "closed")
-                if not answer:
-                    answer = _answer(step)
-                    groups[str(request.fields.get("group_id", ""))].hear(request, step)
+                request, state, sender = asked[step.to]
+                response = {"no answer": "no response", "response": ""}.get(step.event, "connection closed")
+                if not response:
+                    response = _response(step)
+                    groups[str(request.fields.get("group_id", ""))].record_response(request, step)
                 source = f"{conversation.scenario}:{step.n}"
-                yield Row(request.api, state, who, answer, request.api_version, conversation.version, source)
+                yield Row(request.api, state, sender, response, request.api_version, conversation.version, source)
             case "wait":
                 for group in groups.values():
                     group.state = group.state if group.state in (NO_GROUP, EMPTY) else UNKNOWN
@@ -201,56 +222,55 @@ def rows(conversation: Conversation) -> Iterator[Row]:
                 group = groups.setdefault(described["group_id"], Group())
                 if described["group_state"] != DEAD:
                     group.state, group.epochs = described["group_state"], {}
-                elif not group.epochs:  # which is also said of consumer groups
+                elif not group.epochs:  # DescribeGroups reports Dead for consumer groups too
                     group.state = NO_GROUP
         if step.event == "response" and step.api == "ConsumerGroupDescribe":
             for described in step.fields["groups"]:
-                groups.setdefault(described["group_id"], Group()).described(described)
+                groups.setdefault(described["group_id"], Group()).record_description(described)
 
 
 def _is_held(conversation: Conversation, asked: Step) -> bool:
     return any(step.to == asked.n and (step.held or step.event == "no answer") for step in conversation.steps)
 
 
-def _answer(step: Step) -> str:
+def _response(step: Step) -> str:
     top = [step.fields["error_code"]] if "error_code" in step.fields else []
-    inner = sorted(set(_codes(step.fields, inside=True)))
+    inner = sorted(set(error_codes(step.fields, inside=True)))
     text = ErrorCode(top[0]).name if top else ""
     if inner and inner != [0]:
         text += (": " if text else "") + ", ".join(ErrorCode(code).name for code in inner)
     if step.held and step.api in ("JoinGroup", "SyncGroup", "Fetch"):
-        text += ", held by a timer" if step.released_by is None else ", held for others"
+        text += ", delayed by a timer" if step.released_by is None else ", delayed for other members"
     return text or "NONE"
 
 
-def _codes(value: Any, *, inside: bool = False) -> Iterator[int]:
-    """Error codes, those inside only if asked for."""
+def error_codes(value: Any, *, inside: bool = False) -> Iterator[int]:
+    """Yield the error codes of a response; ``inside``: without that of the response itself."""
     if isinstance(value, Mapping):
-        if not inside and "error_code" in value:
-            yield value["error_code"]
-        for item in value.values():
-            yield from _codes(item)
+        for name, item in value.items():
+            if not name.endswith("error_code"):
+                yield from error_codes(item)
+            elif not inside or name != "error_code":
+                yield item
     elif isinstance(value, list):
         for item in value:
-            yield from _codes(item)
+            yield from error_codes(item)
 
 
 def text(found: Iterable[Row]) -> str:
-    """The page: one table for each request."""
+    """Return the page, with a table for each API."""
     merged: dict[tuple[str, str, str, str], list[Row]] = {}
     for row in sorted(found):
-        merged.setdefault((row.api, row.state, row.who, row.answer), []).append(row)
+        merged.setdefault((row.api, row.state, row.sender, row.response), []).append(row)
     page, current = [HEAD], ""
-    for (api, state, who, answer), same in merged.items():
+    for (api, state, sender, response), same in merged.items():
         if api != current:
-            page.append(
-                f"\n## {api}\n\n| state | who | answer | versions | Kafka | seen |\n|---|---|---|---|---|---|\n"
-            )
+            page.append(f"\n## {api}\n\n{COLUMNS}")
             current = api
         kafka = " ".join(sorted({row.kafka for row in same}))
         sources = ", ".join(list(dict.fromkeys(row.source for row in same))[:SOURCES])
         versions = _ranges(sorted({row.version for row in same}))
-        page.append(f"| {state} | {who} | {answer} | {versions} | {kafka} | {sources} |\n")
+        page.append(f"| {state} | {sender} | {response} | {versions} | {kafka} | {sources} |\n")
     return "".join(page)
 
 
@@ -266,7 +286,7 @@ def _ranges(versions: Sequence[int]) -> str:
 
 
 def page(folder: Path) -> str:
-    """The page of all conversations below a folder."""
+    """Return the page of all conversations below a folder."""
     return text(row for path in sorted(folder.rglob("*.json.gz")) for row in rows(load(path)))
 
 

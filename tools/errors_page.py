@@ -13,7 +13,8 @@ import ast
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+
+from conformance_table import error_codes
 
 from kwire import APIS, ErrorCode
 from kwire.messages import MODULES
@@ -35,7 +36,7 @@ def recorded() -> Mapping[str, set[ErrorCode]]:
     for path in sorted((ROOT / "fixtures" / "conversations").rglob("*.json.gz")):
         for step in load(path).steps:
             if step.event == "response":
-                errors.setdefault(step.api, set()).update(map(ErrorCode, _codes(step.fields)))
+                errors.setdefault(step.api, set()).update(map(ErrorCode, error_codes(step.fields)))
     return errors
 
 
@@ -48,18 +49,6 @@ def named_by_handler(api_key: int) -> set[ErrorCode]:
         for node in attributes
         if isinstance(node.value, ast.Name) and node.value.id == "ErrorCode" and node.attr in ErrorCode.__members__
     }
-
-
-def _codes(value: Any) -> Iterator[int]:
-    if isinstance(value, Mapping):
-        for name, item in value.items():
-            if name.endswith("error_code") and isinstance(item, int):
-                yield item
-            else:
-                yield from _codes(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _codes(item)
 
 
 def conditions() -> Mapping[tuple[str, ErrorCode], str]:

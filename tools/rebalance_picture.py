@@ -61,7 +61,7 @@ def _parts(story: Story, measured: Measured) -> Iterator[str]:
     for step in story.steps:
         x = _x(story, step.at)
         yield f'<line class="step" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP - 8}" y2="{bottom}"/>'
-        yield f'<text x="{x:.1f}" y="{TOP - 14}">{step.who} {LABELS[step.kind]}</text>'
+        yield f'<text x="{x:.1f}" y="{TOP - 14}">{step.name} {LABELS[step.kind]}</text>'
     for seconds in range(0, int(story.end) + 1, 10):
         yield f'<text x="{_x(story, seconds):.1f}" y="{bottom + 16}">{seconds} s</text>'
     for number, (name, hue) in enumerate(HUES.items()):
