@@ -1,6 +1,8 @@
-"""The reference in docs/reference, from the declarations: a page for each API and each file of blobs, and an index.
+"""docs/reference, made from the declarations: an index, and a page for each API and each module of kwire/blobs.
 
-``python tools/reference_pages.py FOLDER`` writes it and takes away what is no page any more.
+    python tools/reference_pages.py docs/reference
+
+writes the pages and deletes those that are no longer made.
 """
 
 from __future__ import annotations
@@ -19,12 +21,13 @@ from kwire import blobs, headers
 from kwire.messages import APIS
 from kwire.schema import NO_VERSIONS, Api, Field, Schema, Versions, schema_of
 from kwire.versions import Row, changes, rows
+from mockbroker.broker.handlers import HANDLERS
 
 MADE_BY = "Made by `make docs` from the declarations; not edited by hand."
 INDEX = f"""# Reference
 
-Every message that kwire declares, by API and version. `kwire layout NAME` shows all versions of one side by side,
-`kwire layout NAME --version N` what one looks like on the wire. {MADE_BY}
+Every message of Kafka 3.9 and 4.2. `kwire layout NAME` prints all versions of a message side by side, and `kwire layout
+NAME --version N` the wire format of one version. [Errors](../errors.md) lists the errors of each API. {MADE_BY}
 
 | key | API | versions | flexible since | what it does |
 |---|---|---|---|---|
@@ -34,14 +37,15 @@ FIELDS = (
 )
 VERSIONS = "| version | what changed |\n|---|---|\n"
 LEGEND = """\
-Field: `[]` stands for the elements of an array. Nullable: the versions that may carry null. Tag: the field stands in
-the tagged section of its struct. Ignorable: a value other than the default is left out where the version has no such
-field; otherwise it is refused.
+- **field**: `[]` means the elements of an array.
+- **nullable**: the versions in which the field can be null.
+- **tag**: the number of a tagged field.
+- **ignorable**: in a version without the field, a value other than the default is ignored if yes, and an error if not.
 """
 
 
 def pages() -> dict[str, str]:
-    """The text of every page by the name of its file."""
+    """Return the text of every page by its file name."""
     found = {"README.md": index()}
     found |= {f"{_stem(_module(api))}.md": api_page(api) for api in APIS.values()}
     found |= {f"{_stem(module)}.md": data_page(module) for module in data_modules()}
@@ -49,33 +53,36 @@ def pages() -> dict[str, str]:
 
 
 def index() -> str:
-    """All APIs in a table, and where the other messages are."""
+    """Return the index: a table of the APIs, and links to the other messages."""
     lines = [
         f"| {api.key} | [{api.name}]({_stem(_module(api))}.md) | {api.versions} | {_since(api.flexible)} "
         f"| {_about(_module(api))} |\n"
         for api in APIS.values()
     ]
     others = [f"- [{_stem(module)}]({_stem(module)}.md): {_names(module)}\n" for module in data_modules()]
-    between = "\nMessages that travel inside others, under a version of their own:\n\n"
+    between = (
+        "\nHeaders, and messages inside other messages or in internal topics, which have versions of their own:\n\n"
+    )
     return "".join((INDEX, *lines, between, *others))
 
 
 def api_page(api: Api) -> str:
-    """Request and response of an API."""
+    """Return the page of an API, with its request and response."""
     module = _module(api)
     head = f"# {api.name} (key {api.key})\n\n{_sentence(_doc(module))}\n\n"
-    facts = f"Versions {api.versions}, {_flexible(api.flexible)}. `{module.__name__}`. {MADE_BY}\n\n{LEGEND}"
+    errors = f" [Errors](../errors.md#{api.name.lower()})." if api.key in HANDLERS else ""
+    facts = f"Versions {api.versions}, {_flexible(api.flexible)}.{errors} `{module.__name__}`. {MADE_BY}\n\n{LEGEND}"
     return head + facts + "".join(message_part(message) for message in (api.request, api.response))
 
 
 def data_page(module: ModuleType) -> str:
-    """The messages of a file in ``blobs``, or the headers."""
+    """Return the page of a module of kwire/blobs, or of the headers."""
     head = f"# {_stem(module)}\n\n{_doc(module)}\n\n`{module.__name__}`. {MADE_BY}\n\n{LEGEND}"
     return head + "".join(message_part(message) for message in data_messages(module))
 
 
 def message_part(message: type) -> str:
-    """A message: its fields, and what changed from version to version."""
+    """Return the section of a message: its fields, and the changes in each version."""
     schema = schema_of(message)
     assert schema.versions is not None
     parts = [f"\n## {schema.name}\n\n"]
@@ -138,7 +145,7 @@ def _default(field: Field) -> str:
 
 
 def _shown(path: str, fields: Sequence[Row]) -> str:
-    """A path with ``[]`` behind each array on the way."""
+    """Return a path with ``[]`` after each array in it."""
     arrays = {row.path for row in fields if row.field is not None and row.field.kind == "array"}
     steps = path.split(".")
     heads = [".".join(steps[: n + 1]) for n in range(len(steps))]
@@ -166,13 +173,13 @@ def _flexible(flexible: Versions) -> str:
 
 
 def data_modules() -> list[ModuleType]:
-    """The files of messages that are no requests and responses."""
+    """Return the modules of messages other than requests and responses."""
     found = [import_module(f"{blobs.__name__}.{info.name}") for info in iter_modules(blobs.__path__)]
     return [headers, *(module for module in found if any(data_messages(module)))]
 
 
 def data_messages(module: ModuleType) -> Iterator[type]:
-    """The messages that a file declares, in its order."""
+    """Yield the messages that a module declares, in its order."""
     members: Mapping[str, Any] = vars(module)
     for value in members.values():
         schema = getattr(value, "__kafka__", None)
@@ -193,14 +200,14 @@ def _doc(module: ModuleType) -> str:
 
 
 def _about(module: ModuleType) -> str:
-    """The first line of a file's docstring, without the name that it begins with."""
+    """Return the first line of a module's docstring, without the leading name."""
     return _doc(module).partition("\n")[0].partition(": ")[2]
 
 
 def _sentence(doc: str) -> str:
-    """A docstring without the name that it begins with."""
-    said = doc.partition(": ")[2]
-    return f"{said[:1].upper()}{said[1:]}"
+    """Return a docstring without the leading name."""
+    text = doc.partition(": ")[2]
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _names(module: ModuleType) -> str:
@@ -208,7 +215,7 @@ def _names(module: ModuleType) -> str:
 
 
 def write(folder: Path) -> None:
-    """Every page into ``folder``, and no other one left in it."""
+    """Write all pages to a folder, and delete other pages in it."""
     folder.mkdir(parents=True, exist_ok=True)
     found = pages()
     for name, text in found.items():

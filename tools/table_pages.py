@@ -1,6 +1,8 @@
-"""The part of docs/pipeline.md that says what every table and event is, out of the declarations.
+"""The part of docs/pipeline.md about tables and events, made from their declarations.
 
-``python tools/table_pages.py docs/pipeline.md`` writes it between the two marks and leaves the rest alone.
+    python tools/table_pages.py docs/pipeline.md
+
+replaces the text between the two marks.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ END = "<!-- to here -->"
 
 
 def renewed(text: str) -> str:
-    """The page with its made part anew. Raises: ValueError if the marks are not there."""
+    """Return the page with the part between the marks replaced. Raises: ValueError if a mark is missing."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
@@ -27,7 +29,7 @@ def renewed(text: str) -> str:
 
 
 def made() -> str:
-    """Every table, and every event."""
+    """Return the part between the marks: every table and every event."""
     return "\n".join([*(line for table in EVERY.values() for line in _table(table)), *_events()])
 
 
