@@ -27,8 +27,8 @@ PLANTED = (
         "a topic that is named twice is answered twice",
         "Metadata",
         "mockbroker.broker.handlers.metadata",
-        "names = dict.fromkeys(topic.name for topic in asked if topic.name is not None)",
-        "names = [topic.name for topic in asked if topic.name is not None]",
+        "names = dict.fromkeys(topic.name for topic in requested if topic.name is not None)",
+        "names = [topic.name for topic in requested if topic.name is not None]",
     ),
     Planted(
         "names are looked for in a list",
@@ -48,22 +48,22 @@ PLANTED = (
         "text grows by being copied",
         "FindCoordinator",
         "mockbroker.broker.handlers.find_coordinator",
-        "    if call.version >= SILENT_SINCE:\n",
-        "    if call.version >= SILENT_SINCE:\n        for key in request.coordinator_keys:\n"
+        "    if call.version >= BATCHED_SINCE:\n",
+        "    if call.version >= BATCHED_SINCE:\n        for key in request.coordinator_keys:\n"
         "            request.key = request.key + key + key + key + key\n",
     ),
     Planted(
         "a list is sorted for each element",
         "DeleteRecords",
         "mockbroker.broker.handlers.delete_records",
-        "    cut.append(partition)\n",
-        "    cut.append(partition)\n    cut.sort(key=id)\n",
+        "    truncated.append(partition)\n",
+        "    truncated.append(partition)\n    truncated.sort(key=id)\n",
     ),
     Planted(
         "a list is counted for each element",
         "CreateTopics",
         "mockbroker.broker.handlers.create_topics",
-        "        if named[topic.name] > 1:\n",
+        "        if counts[topic.name] > 1:\n",
         "        if list(map(id, call.request.topics)).count(id(topic)) > 1:\n",
     ),
     Planted(

@@ -1,4 +1,4 @@
-"""What is served: one handler an API, in a file of the API's name."""
+"""The handlers by API key, each in the module of its API's name."""
 
 from __future__ import annotations
 

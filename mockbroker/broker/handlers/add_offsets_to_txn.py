@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn: v0-4. The partition of the offsets topic that keeps the group becomes part of the transaction."""
+"""AddOffsetsToTxn: v0-4. Adds the group's partition of the offsets topic to the transaction."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from mockbroker.broker.handlers.handler import Handler
 from mockbroker.transactions import rules
 from mockbroker.transactions.state import Identity
 
-FENCED_SINCE = 2  # the version that knows PRODUCER_FENCED
+FENCED_SINCE = 2  # first version with PRODUCER_FENCED
 
 
 def handle(broker: Broker, call: Call[AddOffsetsToTxnRequest], now: float) -> Effects:
     request = call.request
-    name = request.transactional_id
+    transactional_id = request.transactional_id
     identity = Identity(request.producer_id, request.producer_epoch)
-    error = broker.transaction_error(name, call.client.node)
-    error = error or broker.transactions.add(name, identity, [broker.offsets_partition(request.group_id)], now)
+    error = broker.transaction_error(transactional_id, call.client.node)
+    error = error or broker.transactions.add(
+        transactional_id, identity, [broker.offsets_partition(request.group_id)], now
+    )
     error = rules.error_for_client(error, knows_fenced=call.version >= FENCED_SINCE)
     return [Reply(call.ticket, AddOffsetsToTxnResponse(error_code=error))]
 

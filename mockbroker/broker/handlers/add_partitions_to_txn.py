@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn: v0-5. From v4 on as brokers ask one another, of many transactions at once."""
+"""AddPartitionsToTxn: v0-5. From v4 on brokers send it to add or verify partitions of several transactions."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from mockbroker.transactions import rules
 from mockbroker.transactions.state import Identity
 
 BATCHED_SINCE = 4
-FENCED_SINCE = 2  # the version that knows PRODUCER_FENCED
+FENCED_SINCE = 2  # first version with PRODUCER_FENCED
 Errors = dict[tuple[str, int], ErrorCode]
 
 
 def handle(broker: Broker, call: Call[AddPartitionsToTxnRequest], now: float) -> Effects:
     request = call.request
     if call.version < BATCHED_SINCE:
-        found = _add(
+        errors = _add(
             broker,
             call,
             request.v3_and_below_transactional_id,
@@ -32,62 +32,64 @@ def handle(broker: Broker, call: Call[AddPartitionsToTxnRequest], now: float) ->
             request.v3_and_below_topics,
             now,
         )
-        refused = ErrorCode.OPERATION_NOT_ATTEMPTED in found.values()
-        results = _merged(found) if refused else _results(request.v3_and_below_topics, found)
+        rejected = ErrorCode.OPERATION_NOT_ATTEMPTED in errors.values()
+        results = _merged(errors) if rejected else _results(request.v3_and_below_topics, errors)
         return [Reply(call.ticket, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))]
     response = AddPartitionsToTxnResponse()
-    _add_together(broker, call, now)
-    for asked in request.transactions:
-        identity = Identity(asked.producer_id, asked.producer_epoch)
-        answer = _verify if asked.verify_only else _add
-        found = answer(broker, call, asked.transactional_id, identity, asked.topics, now)
-        merged = asked.verify_only or ErrorCode.OPERATION_NOT_ATTEMPTED in found.values()
+    _add_combined(broker, call, now)
+    for transaction in request.transactions:
+        identity = Identity(transaction.producer_id, transaction.producer_epoch)
+        handle_transaction = _verify if transaction.verify_only else _add
+        errors = handle_transaction(broker, call, transaction.transactional_id, identity, transaction.topics, now)
+        merged = transaction.verify_only or ErrorCode.OPERATION_NOT_ATTEMPTED in errors.values()
         response.results_by_transaction.append(
             AddPartitionsToTxnResponse.Transaction(
-                transactional_id=asked.transactional_id,
-                topic_results=_merged(found) if merged else _results(asked.topics, found),
+                transactional_id=transaction.transactional_id,
+                topic_results=_merged(errors) if merged else _results(transaction.topics, errors),
             )
         )
     return [Reply(call.ticket, response)]
 
 
-def _add_together(broker: Broker, call: Call[AddPartitionsToTxnRequest], now: float) -> None:
-    """Add what several entries of a request name for one transaction at once, so that it is written once."""
-    together: dict[tuple[str, Identity], list[tuple[str, int]]] = {}
-    for asked in call.request.transactions:
-        places = _places(asked.topics)
-        if not asked.verify_only and not any(_refused(broker, call.version, *place) for place in places):
-            producer = Identity(asked.producer_id, asked.producer_epoch)
-            together.setdefault((asked.transactional_id, producer), []).extend(places)
-    if len(together) == len(call.request.transactions):
+def _add_combined(broker: Broker, call: Call[AddPartitionsToTxnRequest], now: float) -> None:
+    """Add the partitions of all entries of the same transaction at once, so that it is written once."""
+    combined: dict[tuple[str, Identity], list[tuple[str, int]]] = {}
+    for transaction in call.request.transactions:
+        partitions = _partitions(transaction.topics)
+        failed = any(_partition_error(broker, call.version, *partition) for partition in partitions)
+        if not transaction.verify_only and not failed:
+            producer = Identity(transaction.producer_id, transaction.producer_epoch)
+            combined.setdefault((transaction.transactional_id, producer), []).extend(partitions)
+    if len(combined) == len(call.request.transactions):
         return
-    for (transactional_id, producer), places in together.items():
+    for (transactional_id, producer), partitions in combined.items():
         if not broker.transaction_error(transactional_id, call.client.node):
-            broker.transactions.add(transactional_id, producer, places, now)
+            broker.transactions.add(transactional_id, producer, partitions, now)
 
 
 def _add(
     broker: Broker,
     call: Call[AddPartitionsToTxnRequest],
     transactional_id: str,
-    asked: Identity,
+    producer: Identity,
     topics: list[Topic],
     now: float,
 ) -> Errors:
-    """All of them, or none."""
-    refused = {place: error for place in _places(topics) if (error := _refused(broker, call.version, *place))}
-    if refused:
-        return {place: refused.get(place, ErrorCode.OPERATION_NOT_ATTEMPTED) for place in _places(topics)}
+    """Add all partitions to a transaction, or none; return the error of each."""
+    partitions = _partitions(topics)
+    errors = {each: error for each in partitions if (error := _partition_error(broker, call.version, *each))}
+    if errors:
+        return {each: errors.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in partitions}
     error = broker.transaction_error(transactional_id, call.client.node)
-    error = error or broker.transactions.add(transactional_id, asked, _places(topics), now)
+    error = error or broker.transactions.add(transactional_id, producer, partitions, now)
     error = rules.error_for_client(error, knows_fenced=call.version >= FENCED_SINCE)
-    return dict.fromkeys(_places(topics), error)
+    return dict.fromkeys(partitions, error)
 
 
-def _refused(broker: Broker, version: int, name: str, index: int) -> ErrorCode:
+def _partition_error(broker: Broker, version: int, name: str, index: int) -> ErrorCode:
     topic = broker.cluster.topics.get(name)
     if topic is not None and topic.internal and version < BATCHED_SINCE:
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED  # clients take the groups' log in by AddOffsetsToTxn
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED  # clients add the offsets topic with AddOffsetsToTxn
     known = topic is not None and topic.partition(index) is not None
     return ErrorCode.NONE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -96,25 +98,26 @@ def _verify(
     broker: Broker,
     call: Call[AddPartitionsToTxnRequest],
     transactional_id: str,
-    asked: Identity,
+    producer: Identity,
     topics: list[Topic],
     now: float,  # noqa: ARG001
 ) -> Errors:
     error = broker.transaction_error(transactional_id, call.client.node)
-    return {place: error or broker.transactions.verify(transactional_id, asked, place) for place in _places(topics)}
+    verify = broker.transactions.verify
+    return {each: error or verify(transactional_id, producer, each) for each in _partitions(topics)}
 
 
-def _places(topics: list[Topic]) -> list[tuple[str, int]]:
+def _partitions(topics: list[Topic]) -> list[tuple[str, int]]:
     return [(topic.name, index) for topic in topics for index in topic.partitions]
 
 
 def _merged(errors: Errors) -> list[TopicResult]:
-    """Each topic and partition once, as Kafka answers errors and verifications."""
-    found: dict[str, TopicResult] = {}
+    """Return the results with each topic and partition once, as Kafka does for errors and verifications."""
+    topics: dict[str, TopicResult] = {}
     for (name, index), error in errors.items():
-        line = TopicResult.Partition(partition_index=index, partition_error_code=error)
-        found.setdefault(name, TopicResult(name=name)).results_by_partition.append(line)
-    return list(found.values())
+        result = TopicResult.Partition(partition_index=index, partition_error_code=error)
+        topics.setdefault(name, TopicResult(name=name)).results_by_partition.append(result)
+    return list(topics.values())
 
 
 def _results(topics: list[Topic], errors: Errors) -> list[TopicResult]:

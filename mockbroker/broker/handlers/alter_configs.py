@@ -1,4 +1,7 @@
-"""AlterConfigs: v0-2, of topics: what is not named goes back to its default. Not modelled: brokers, groups."""
+"""AlterConfigs: v0-2, for topics. Configurations that are not named are reset to their defaults.
+
+Not modelled: configurations of brokers and groups.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +15,21 @@ from mockbroker.topics.alteration import SET, Change
 
 
 def handle(broker: Broker, call: Call[AlterConfigsRequest], now: float) -> Effects:  # noqa: ARG001
-    wanted = [
+    changes = [
         (
-            (asked.resource_type, asked.resource_name),
-            [Change(config.name, SET, config.value) for config in asked.configs],
+            (resource.resource_type, resource.resource_name),
+            [Change(config.name, SET, config.value) for config in resource.configs],
         )
-        for asked in call.request.resources
+        for resource in call.request.resources
     ]
-    refusals = alteration.alter_all(
-        broker.cluster, broker.release, wanted, replace_all=True, validate_only=call.request.validate_only
+    results = alteration.alter_all(
+        broker.cluster, broker.release, changes, replace_all=True, validate_only=call.request.validate_only
     )
     responses = [
         AlterConfigsResponse.Resource(
-            error_code=refusal.error, error_message=refusal.text, resource_type=resource_type, resource_name=name
+            error_code=result.error, error_message=result.text, resource_type=resource_type, resource_name=name
         )
-        for ((resource_type, name), _), refusal in zip(wanted, refusals, strict=True)
+        for ((resource_type, name), _), result in zip(changes, results, strict=True)
     ]
     return [Reply(call.ticket, AlterConfigsResponse(responses=responses))]
 

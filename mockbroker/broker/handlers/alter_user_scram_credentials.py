@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials: v0. What is changed holds for the next one who comes in, and until the cluster ends."""
+"""AlterUserScramCredentials: v0. A change applies to later authentications, until the cluster ends."""
 
 from __future__ import annotations
 
@@ -19,49 +19,52 @@ Result = AlterUserScramCredentialsResponse.Result
 Deletion = AlterUserScramCredentialsRequest.Deletion
 Upsertion = AlterUserScramCredentialsRequest.Upsertion
 MECHANISMS = {number: mechanism for mechanism, number in SCRAM_NUMBERS.items()}
-LEAST, MOST = 4_096, 16_384  # iterations. Source: Kafka's ScramMechanism and ScramControlManager
-TWICE = ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
-Problem = tuple[ErrorCode, str]
+MIN_ITERATIONS, MAX_ITERATIONS = 4_096, 16_384  # Source: Kafka's ScramMechanism and ScramControlManager
+DUPLICATE = ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
+CredentialError = tuple[ErrorCode, str]
 
 
 def handle(broker: Broker, call: Call[AlterUserScramCredentialsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Users are answered one by one, those with a problem first; a user may be named once, whatever the mechanism."""
-    asked: list[Deletion | Upsertion] = [*call.request.deletions, *call.request.upsertions]
-    times = Counter(one.name for one in asked)
-    problems: dict[str, Problem] = {}
-    done: list[str] = []
-    for one in asked:
-        if problem := TWICE if times[one.name] > 1 else _problem(broker.users, one):
-            problems[one.name] = problem
+    """Alter each user separately; errors come first. A user may be named only once, whatever the mechanism."""
+    alterations: list[Deletion | Upsertion] = [*call.request.deletions, *call.request.upsertions]
+    counts = Counter(alteration.name for alteration in alterations)
+    errors: dict[str, CredentialError] = {}
+    altered: list[str] = []
+    for alteration in alterations:
+        if error := DUPLICATE if counts[alteration.name] > 1 else _error(broker.users, alteration):
+            errors[alteration.name] = error
         else:
-            _alter(broker.users, one)
-            done.append(one.name)
-    results = [Result(user=name, error_code=code, error_message=text) for name, (code, text) in problems.items()]
-    results += [Result(user=name, error_message=None) for name in done]
+            _alter(broker.users, alteration)
+            altered.append(alteration.name)
+    results = [Result(user=name, error_code=code, error_message=text) for name, (code, text) in errors.items()]
+    results += [Result(user=name, error_message=None) for name in altered]
     return [Reply(call.ticket, AlterUserScramCredentialsResponse(results=results))]
 
 
-def _problem(users: Users, asked: Deletion | Upsertion) -> Problem | None:
-    if not asked.name:
+def _error(users: Users, alteration: Deletion | Upsertion) -> CredentialError | None:
+    if not alteration.name:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
-    if asked.mechanism not in MECHANISMS:
+    if alteration.mechanism not in MECHANISMS:
         return ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
-    if isinstance(asked, Deletion):
-        if (asked.name, MECHANISMS[asked.mechanism]) not in users.scram:
+    if isinstance(alteration, Deletion):
+        if (alteration.name, MECHANISMS[alteration.mechanism]) not in users.scram:
             return ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
         return None
-    if not LEAST <= asked.iterations <= MOST:
-        return ErrorCode.UNACCEPTABLE_CREDENTIAL, f"Too {'few' if asked.iterations < LEAST else 'many'} iterations"
+    if not MIN_ITERATIONS <= alteration.iterations <= MAX_ITERATIONS:
+        return (
+            ErrorCode.UNACCEPTABLE_CREDENTIAL,
+            f"Too {'few' if alteration.iterations < MIN_ITERATIONS else 'many'} iterations",
+        )
     return None
 
 
-def _alter(users: Users, asked: Deletion | Upsertion) -> None:
-    mechanism = MECHANISMS[asked.mechanism]
-    if isinstance(asked, Deletion):
-        del users.scram[asked.name, mechanism]
+def _alter(users: Users, alteration: Deletion | Upsertion) -> None:
+    mechanism = MECHANISMS[alteration.mechanism]
+    if isinstance(alteration, Deletion):
+        del users.scram[alteration.name, mechanism]
     else:
-        users.scram[asked.name, mechanism] = ScramCredential.from_salted_password(
-            mechanism, asked.salted_password, asked.salt, asked.iterations
+        users.scram[alteration.name, mechanism] = ScramCredential.from_salted_password(
+            mechanism, alteration.salted_password, alteration.salt, alteration.iterations
         )
 
 

@@ -1,4 +1,4 @@
-"""ApiVersions: v0-4. Told from the table that the router serves, and the features of the release."""
+"""ApiVersions: v0-4. Advertises the versions that the router serves, and the features of the release."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def handle(broker: Broker, call: Call[ApiVersionsRequest], now: float) -> Effect
 
 
 def is_valid(request: ApiVersionsRequest, version: int) -> bool:
-    """True if the client names itself as it should."""
-    named = (request.client_software_name, request.client_software_version)
-    return version < 3 or all(CLIENT_SOFTWARE.fullmatch(text) for text in named)
+    """Return whether the name and version of the client software are valid (KIP-511)."""
+    software = (request.client_software_name, request.client_software_version)
+    return version < 3 or all(CLIENT_SOFTWARE.fullmatch(text) for text in software)
 
 
 def _response(broker: Broker, *, optional: bool) -> ApiVersionsResponse:
-    """``optional``: with features whose lowest level is 0, at which older clients stumble."""
+    """Return the response. ``optional``: include features with a minimum level of 0, which older clients reject."""
     supported = [
-        ApiVersionsResponse.SupportedFeature(name=name, min_version=least, max_version=most)
-        for name, (least, most) in broker.release.supported.items()
-        if least or optional
+        ApiVersionsResponse.SupportedFeature(name=name, min_version=lowest, max_version=highest)
+        for name, (lowest, highest) in broker.release.supported.items()
+        if lowest or optional
     ]
     levels = broker.release.features.items()
     kind = ApiVersionsResponse.FinalizedFeature
@@ -51,7 +51,7 @@ def _response(broker: Broker, *, optional: bool) -> ApiVersionsResponse:
 
 
 def unsupported(broker: Broker) -> ApiVersionsResponse:
-    """The answer, in version 0, to a version that is not served: an error and where to go on."""
+    """Return the v0 response to an unsupported version: the error, and the supported versions of ApiVersions."""
     entry = _entry(ApiKey.API_VERSIONS, broker.advertised_versions[ApiKey.API_VERSIONS])
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[entry])
 

@@ -11,11 +11,11 @@ from mockbroker.broker.handlers.handler import GROUP_OPERATIONS, Handler
 
 Described = ConsumerGroupDescribeResponse.Group
 Assignment = Described.Member.Assignment
-MEMBER, TOPIC = 100, 20  # bytes of each in a response, roughly, without what is counted
+MEMBER, TOPIC = 100, 20  # approximate size in bytes in a response, without names and partitions
 
 
 def handle(broker: Broker, call: Call[ConsumerGroupDescribeRequest], now: float) -> Effects:  # noqa: ARG001
-    """A group that is named twice is described twice, as by Kafka."""
+    """Describe each group as often as it is named, as Kafka does."""
     room = broker.response_room()
     groups = room.describe_each(call.request.group_ids, lambda group_id: _describe(broker, call, group_id), _size)
     return [Reply(call.ticket, ConsumerGroupDescribeResponse(groups=groups))]
@@ -32,7 +32,7 @@ def _size(described: Described) -> int:
 
 
 def _assignment_size(assignment: Assignment) -> int:
-    return sum(TOPIC + len(line.topic_name) + 4 * len(line.partitions) for line in assignment.topic_partitions)
+    return sum(TOPIC + len(topic.topic_name) + 4 * len(topic.partitions) for topic in assignment.topic_partitions)
 
 
 def _describe(broker: Broker, call: Call[ConsumerGroupDescribeRequest], group_id: str) -> Described:
@@ -41,13 +41,15 @@ def _describe(broker: Broker, call: Call[ConsumerGroupDescribeRequest], group_id
     if error := broker.group_error(group_id, call.client.node):
         return Described(group_id=group_id, error_code=error)
     group = broker.groups.get(group_id)
-    found = None if group is None else broker.groups.types.of(group).described(group, Described, broker.groups.context)
-    if found is None:
+    described = (
+        None if group is None else broker.groups.types.of(group).described(group, Described, broker.groups.context)
+    )
+    if described is None:
         text = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a consumer group."
         return Described(group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=text)
     if call.request.include_authorized_operations:
-        found.authorized_operations = GROUP_OPERATIONS
-    return found
+        described.authorized_operations = GROUP_OPERATIONS
+    return described
 
 
 HANDLER = Handler(Versions.parse("0-1"), handle)

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: v0-1. Not modelled: throttling, authorization, settings of single groups.
+"""ConsumerGroupHeartbeat: v0-1. Not modelled: throttling, authorization, group configurations.
 
 See kwire/messages/consumer_group_heartbeat.py for version notes.
 """
@@ -16,9 +16,9 @@ from mockbroker.groups.consumer.state import AWAY, JOINING, LEAVING
 from mockbroker.groups.events import ConsumerHeartbeat
 from mockbroker.groups.group_type import Refused
 
-OWN_ID_SINCE = 1  # the version from which on members bring their own ids (KIP-1082)
+OWN_ID_SINCE = 1  # first version in which members generate their ids (KIP-1082)
 UNCHANGED = -1  # milliseconds
-BLANK = "".join(map(chr, range(0x21)))  # what Java's String.trim takes away
+BLANK = "".join(map(chr, range(0x21)))  # the characters that Java's String.trim removes
 
 
 def handle(broker: Broker, call: Call[ConsumerGroupHeartbeatRequest], now: float) -> Effects:
@@ -35,7 +35,11 @@ def handle(broker: Broker, call: Call[ConsumerGroupHeartbeatRequest], now: float
 
 
 def _check(broker: Broker, call: Call[ConsumerGroupHeartbeatRequest]) -> None:
-    """The fields by themselves, in Kafka's order. Raises: Refused. Source: Kafka's GroupCoordinatorService."""
+    """Validate the fields of the request in Kafka's order.
+
+    Raises: Refused.
+    Source: Kafka's GroupCoordinatorService.throwIfConsumerGroupHeartbeatRequestIsInvalid.
+    """
     request = call.request
     if call.version >= OWN_ID_SINCE or request.member_epoch > 0 or request.member_epoch == LEAVING:
         _not_empty(request.member_id, "MemberId")
@@ -54,15 +58,17 @@ def _check(broker: Broker, call: Call[ConsumerGroupHeartbeatRequest]) -> None:
             raise _invalid("InstanceId can't be null.")
     elif request.member_epoch < AWAY:
         raise _invalid("MemberEpoch is invalid.")
-    known = broker.settings.group_consumer_assignors.split(",")
-    if request.server_assignor is not None and request.server_assignor not in known:
-        text = f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(known)}."
+    assignors = broker.settings.group_consumer_assignors.split(",")
+    if request.server_assignor is not None and request.server_assignor not in assignors:
+        text = (
+            f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(assignors)}."
+        )
         raise Refused(ErrorCode.UNSUPPORTED_ASSIGNOR, text)
 
 
-def _not_empty(value: str | None, what: str) -> None:
+def _not_empty(value: str | None, field: str) -> None:
     if value is not None and not value.strip(BLANK):
-        raise _invalid(f"{what} can't be empty.")
+        raise _invalid(f"{field} can't be empty.")
 
 
 def _invalid(text: str) -> Refused:

@@ -1,4 +1,4 @@
-"""CreateTopics: v0-7. Configurations that have no effect here (docs/limits.md) are checked, kept and reported."""
+"""CreateTopics: v0-7. Configurations without effect (docs/limits.md) are validated, stored and reported."""
 
 from __future__ import annotations
 
@@ -20,46 +20,46 @@ from mockbroker.topics.placement import assignment_error, no_room
 RequestTopic = CreateTopicsRequest.Topic
 ResponseTopic = CreateTopicsResponse.Topic
 DEFAULT = -1
-WORK = 20  # elements of a slice that a topic is worth: it is placed, checked and made
+TOPIC_COST = 20  # elements of a slice: replicas are placed, checked and created
 
 
 @dataclass(frozen=True, slots=True)
-class _Refusal:
+class _TopicError:
     error: ErrorCode
     text: str
 
 
-DUPLICATE = _Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-TOO_MANY = _Refusal(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+DUPLICATE = _TopicError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+TOO_MANY = _TopicError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
 
 def handle(broker: Broker, call: Call[CreateTopicsRequest], now: float) -> Effects:  # noqa: ARG001
-    return begin(call.ticket, _created(broker, call))
+    return begin(call.ticket, _create_topics(broker, call))
 
 
-def _created(broker: Broker, call: Call[CreateTopicsRequest]) -> Steps:
-    """A name that is given twice is refused, once."""
-    left = broker.slice_size
-    named = Counter(topic.name for topic in call.request.topics)
-    partitions = sum(_wanted_partitions(broker, topic) for topic in call.request.topics if named[topic.name] == 1)
-    answers: dict[str, ResponseTopic] = {}
+def _create_topics(broker: Broker, call: Call[CreateTopicsRequest]) -> Steps:
+    """Create the topics; a duplicate name is rejected and occurs once in the response."""
+    remaining = broker.slice_size
+    counts = Counter(topic.name for topic in call.request.topics)
+    partitions = sum(_requested_partitions(broker, topic) for topic in call.request.topics if counts[topic.name] == 1)
+    responses: dict[str, ResponseTopic] = {}
     for topic in call.request.topics:
-        if left <= 0:
+        if remaining <= 0:
             yield []
-            left = broker.slice_size
-        refused = named[topic.name] > 1 or partitions > MAX_NEW_PARTITIONS
-        left -= 1 if refused else WORK
-        if named[topic.name] > 1:
-            answers[topic.name] = _refused(topic, DUPLICATE)
+            remaining = broker.slice_size
+        rejected = counts[topic.name] > 1 or partitions > MAX_NEW_PARTITIONS
+        remaining -= 1 if rejected else TOPIC_COST
+        if counts[topic.name] > 1:
+            responses[topic.name] = _error_response(topic, DUPLICATE)
         elif partitions > MAX_NEW_PARTITIONS:
-            answers[topic.name] = _refused(topic, TOO_MANY)
+            responses[topic.name] = _error_response(topic, TOO_MANY)
         else:
-            answers[topic.name] = _create(broker, topic, validate_only=call.request.validate_only)
-    return [Reply(call.ticket, CreateTopicsResponse(topics=list(answers.values())))]
+            responses[topic.name] = _create(broker, topic, validate_only=call.request.validate_only)
+    return [Reply(call.ticket, CreateTopicsResponse(topics=list(responses.values())))]
 
 
-def _wanted_partitions(broker: Broker, topic: RequestTopic) -> int:
-    """How many partitions the topic is to have, whether or not it can be created."""
+def _requested_partitions(broker: Broker, topic: RequestTopic) -> int:
+    """Return the requested number of partitions, whether or not the topic can be created."""
     if topic.assignments:
         return len(topic.assignments)
     return broker.settings.num_partitions if topic.num_partitions == DEFAULT else max(topic.num_partitions, 0)
@@ -68,9 +68,9 @@ def _wanted_partitions(broker: Broker, topic: RequestTopic) -> int:
 def _create(broker: Broker, topic: RequestTopic, *, validate_only: bool) -> ResponseTopic:
     configs = {config.name: config.value for config in topic.configs}
     replicas = _replicas(broker, topic, configs)
-    if isinstance(replicas, _Refusal):
-        return _refused(topic, replicas)
-    answer = ResponseTopic(
+    if isinstance(replicas, _TopicError):
+        return _error_response(topic, replicas)
+    response = ResponseTopic(
         name=topic.name,
         error_message=None,
         num_partitions=len(replicas),
@@ -78,82 +78,85 @@ def _create(broker: Broker, topic: RequestTopic, *, validate_only: bool) -> Resp
         configs=_reported(broker, configs),
     )
     if validate_only:
-        answer.topic_id = broker.cluster.new_topic_id()
+        response.topic_id = broker.cluster.new_topic_id()
     else:
-        answer.topic_id = broker.cluster.create_topic(topic.name, replicas, configs).topic_id
-    return answer
+        response.topic_id = broker.cluster.create_topic(topic.name, replicas, configs).topic_id
+    return response
 
 
-def _refused(topic: RequestTopic, refusal: _Refusal) -> ResponseTopic:
-    return ResponseTopic(name=topic.name, error_code=refusal.error, error_message=refusal.text)
+def _error_response(topic: RequestTopic, error: _TopicError) -> ResponseTopic:
+    return ResponseTopic(name=topic.name, error_code=error.error, error_message=error.text)
 
 
 def _reported(broker: Broker, configs: topic_configs.Configs) -> list[ResponseTopic.Config]:
-    """All configurations of a topic, as they were given."""
-    found = []
+    """Return all configurations of a topic, with unformatted values."""
+    reported: list[ResponseTopic.Config] = []
     for name in topic_configs.topic_configs(broker.release):
         first = next(topic_configs.sources(configs, name, broker.settings, broker.release))
-        found.append(ResponseTopic.Config(name=name, value=first.value, config_source=first.source))
-    return found
+        reported.append(ResponseTopic.Config(name=name, value=first.value, config_source=first.source))
+    return reported
 
 
 def _replicas(
     broker: Broker, topic: RequestTopic, configs: topic_configs.Configs
-) -> Sequence[Sequence[int]] | _Refusal:
-    """Where the partitions go, or why not. What is wrong is looked for in Kafka's order."""
+) -> Sequence[Sequence[int]] | _TopicError:
+    """Return the replicas of each partition, or the first error in Kafka's order."""
     cluster, settings = broker.cluster, broker.settings
     if text := name_error(topic.name):
-        return _Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
+        return _TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
     if topic.name in cluster.topics:
-        return _Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
+        return _TopicError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
     if (other := cluster.colliding(topic.name)) is not None:
         text = f"Topic '{topic.name}' collides with existing topic: {other}"
-        return _Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
+        return _TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
     if text := topic_configs.configs_error(configs, broker.release):
-        return _Refusal(ErrorCode.INVALID_CONFIG, text)
+        return _TopicError(ErrorCode.INVALID_CONFIG, text)
     if topic.assignments:
-        return _given(broker, topic)
+        return _manual_assignment(broker, topic)
     partitions = settings.num_partitions if topic.num_partitions == DEFAULT else topic.num_partitions
     factor = settings.default_replication_factor if topic.replication_factor == DEFAULT else topic.replication_factor
     if topic.replication_factor < DEFAULT or factor == 0:
         text = "Replication factor must be larger than 0, or -1 to use the default value."
-        return _Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+        return _TopicError(ErrorCode.INVALID_REPLICATION_FACTOR, text)
     if partitions < 1:
         text = "Number of partitions was set to an invalid non-positive value."
-        return _Refusal(ErrorCode.INVALID_PARTITIONS, text)
+        return _TopicError(ErrorCode.INVALID_PARTITIONS, text)
     if not cluster.has_room(partitions):
-        return _Refusal(ErrorCode.INVALID_PARTITIONS, no_room(partitions))
+        return _TopicError(ErrorCode.INVALID_PARTITIONS, no_room(partitions))
     if factor > len(cluster.nodes):
         text = (
             f"Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot be "
             f"reached because only {len(cluster.nodes)} broker(s) are registered."
         )
-        return _Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+        return _TopicError(ErrorCode.INVALID_REPLICATION_FACTOR, text)
     return cluster.place(partitions, factor)
 
 
-def _given(broker: Broker, topic: RequestTopic) -> Sequence[Sequence[int]] | _Refusal:
-    """Replicas as the client wants them: partitions 0 to n, brokers that exist, none twice, as many everywhere."""
+def _manual_assignment(broker: Broker, topic: RequestTopic) -> Sequence[Sequence[int]] | _TopicError:
+    """Return the replicas of a manual assignment, or its error.
+
+    Partitions must be 0 to n; brokers must exist, without duplicates; all partitions need equally many replicas.
+    """
     manual = "A manual partition assignment was specified, but"
     if topic.replication_factor != DEFAULT:
-        return _Refusal(ErrorCode.INVALID_REQUEST, f"{manual} replication factor was not set to -1.")
+        return _TopicError(ErrorCode.INVALID_REQUEST, f"{manual} replication factor was not set to -1.")
     if topic.num_partitions != DEFAULT:
-        return _Refusal(ErrorCode.INVALID_REQUEST, f"{manual} numPartitions was not set to -1.")
-    given: dict[int, Sequence[int]] = {}
+        return _TopicError(ErrorCode.INVALID_REQUEST, f"{manual} numPartitions was not set to -1.")
+    assigned: dict[int, Sequence[int]] = {}
     for assignment in topic.assignments:
         index = assignment.partition_index
-        if index in given:
+        if index in assigned:
             text = f"Found multiple manual partition assignments for partition {index}"
-            return _Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
-        given[index] = assignment.broker_ids
-        if wrong := assignment_error(broker.cluster.broker_ids, given[index], topic.assignments[0].broker_ids):
-            return _Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, wrong)
-    if sorted(given) != list(range(len(topic.assignments))):
+            return _TopicError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+        assigned[index] = assignment.broker_ids
+        if message := assignment_error(broker.cluster.broker_ids, assigned[index], topic.assignments[0].broker_ids):
+            return _TopicError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+    if sorted(assigned) != list(range(len(topic.assignments))):
         text = "partitions should be a consecutive 0-based integer sequence"
-        return _Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
-    if not broker.cluster.has_room(len(given)):
-        return _Refusal(ErrorCode.INVALID_PARTITIONS, no_room(len(given)))
-    return [given[index] for index in range(len(given))]
+        return _TopicError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+    if not broker.cluster.has_room(len(assigned)):
+        return _TopicError(ErrorCode.INVALID_PARTITIONS, no_room(len(assigned)))
+    return [assigned[index] for index in range(len(assigned))]
 
 
 HANDLER = Handler(Versions.parse("0-7"), handle)

@@ -1,4 +1,4 @@
-"""DeleteAcls: v0-3. There is no authorizer, and it is said so."""
+"""DeleteAcls: v0-3. Always SECURITY_DISABLED, because there is no authorizer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeleteGroups: v0-2. Only groups without members go, and their offsets with them."""
+"""DeleteGroups: v0-2. Deletes groups without members, with their offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeleteRecords: v0-2. The log begins later, and what nobody can read any more is dropped."""
+"""DeleteRecords: v0-2. Advances the log start offset, and deletes batches that end before it."""
 
 from __future__ import annotations
 
@@ -11,42 +11,50 @@ from mockbroker.broker.fetch.delayed_fetch import complete_delayed_fetches
 from mockbroker.broker.handlers.handler import Handler
 from mockbroker.topics.model import INTERNAL, Partition
 
-Answer = DeleteRecordsResponse.Topic
-TO_THE_END = -1
-NOWHERE = -1
+ResponseTopic = DeleteRecordsResponse.Topic
+HIGH_WATERMARK = -1
+UNKNOWN = -1
 
 
 def handle(broker: Broker, call: Call[DeleteRecordsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Of a partition that is named twice the last offset counts."""
-    wanted: dict[str, dict[int, int]] = {}
+    """Delete records; if a partition is named twice, its last offset counts."""
+    requested: dict[str, dict[int, int]] = {}
     for topic in call.request.topics:
-        wanted.setdefault(topic.name, {}).update((asked.partition_index, asked.offset) for asked in topic.partitions)
-    cut: list[Partition] = []
-    topics = [
-        Answer(
-            name=name,
-            partitions=[_delete(broker, call.client.node, name, index, at, cut) for index, at in offsets.items()],
+        requested.setdefault(topic.name, {}).update(
+            (partition.partition_index, partition.offset) for partition in topic.partitions
         )
-        for name, offsets in wanted.items()
+    truncated: list[Partition] = []
+    topics = [
+        ResponseTopic(
+            name=name,
+            partitions=[
+                _delete(broker, call.client.node, name, index, offset, truncated) for index, offset in offsets.items()
+            ],
+        )
+        for name, offsets in requested.items()
     ]
-    return [*complete_delayed_fetches(broker, cut), Reply(call.ticket, DeleteRecordsResponse(topics=topics))]
+    return [*complete_delayed_fetches(broker, truncated), Reply(call.ticket, DeleteRecordsResponse(topics=topics))]
 
 
-def _delete(broker: Broker, node: int, topic: str, index: int, offset: int, cut: list[Partition]) -> Answer.Partition:
-    """``cut``: gets the partition if it begins later; fetches may wait there for what is gone."""
+def _delete(
+    broker: Broker, node: int, topic: str, index: int, offset: int, truncated: list[Partition]
+) -> ResponseTopic.Partition:
+    """Delete records of a partition, and add it to ``truncated`` to complete delayed fetches of it."""
     partition = broker.cluster.partition(topic, index)
     error = broker.leader_error(partition, node)
     if topic in INTERNAL:
         error = ErrorCode.INVALID_TOPIC_EXCEPTION
     if error or partition is None:
-        return Answer.Partition(partition_index=index, low_watermark=NOWHERE, error_code=error)
+        return ResponseTopic.Partition(partition_index=index, low_watermark=UNKNOWN, error_code=error)
     log = partition.log
-    until = log.end if offset == TO_THE_END else offset
+    until = log.end if offset == HIGH_WATERMARK else offset
     if not 0 <= until <= log.end:
-        return Answer.Partition(partition_index=index, low_watermark=NOWHERE, error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
+        return ResponseTopic.Partition(
+            partition_index=index, low_watermark=UNKNOWN, error_code=ErrorCode.OFFSET_OUT_OF_RANGE
+        )
     log.delete_before(until)
-    cut.append(partition)
-    return Answer.Partition(partition_index=index, low_watermark=log.start)
+    truncated.append(partition)
+    return ResponseTopic.Partition(partition_index=index, low_watermark=log.start)
 
 
 HANDLER = Handler(Versions.parse("0-2"), handle)

@@ -1,4 +1,4 @@
-"""DeleteTopics: v0-6. A topic goes at once, with its records and all offsets committed for it."""
+"""DeleteTopics: v0-6. Deletes topics at once, with their records and committed offsets."""
 
 from __future__ import annotations
 
@@ -16,55 +16,65 @@ from mockbroker.broker.handlers.handler import Handler
 from mockbroker.broker.slices import chunks, copy_with, in_slices
 from mockbroker.topics.model import Topic
 
-Wanted = DeleteTopicsRequest.Topic
-Answer = DeleteTopicsResponse.Topic
+RequestTopic = DeleteTopicsRequest.Topic
+ResponseTopic = DeleteTopicsResponse.Topic
 BY_NAME_AND_ID = "The provided topic name maps to an ID that was already supplied."
-DISABLED_SINCE = 3  # the version that knows TOPIC_DELETION_DISABLED
+DISABLED_SINCE = 3  # first version with TOPIC_DELETION_DISABLED
 
 
 def handle(broker: Broker, call: Call[DeleteTopicsRequest], now: float) -> Effects:  # noqa: ARG001
-    """A topic that is named twice, or by name and by id, is refused, once."""
+    """Delete topics. A topic that is named twice, or by name and by id, is not deleted, and gets one error."""
     request = call.request
-    wanted = request.topics if call.version >= 6 else [Wanted(name=name) for name in request.topic_names]
+    requested_topics = (
+        request.topics if call.version >= 6 else [RequestTopic(name=name) for name in request.topic_names]
+    )
     if not broker.settings.delete_topic_enable:
         error = ErrorCode.TOPIC_DELETION_DISABLED if call.version >= DISABLED_SINCE else ErrorCode.INVALID_REQUEST
-        disabled = [Answer(name=asked.name, topic_id=asked.topic_id, error_code=error) for asked in wanted]
+        disabled = [
+            ResponseTopic(name=requested.name, topic_id=requested.topic_id, error_code=error)
+            for requested in requested_topics
+        ]
         return [Reply(call.ticket, DeleteTopicsResponse(responses=disabled))]
-    named = Counter((asked.name, asked.topic_id) for asked in wanted)
-    refused = [_twice(*key) for key, times in named.items() if times > 1]
-    found: dict[UUID, list[Topic]] = {}
-    for asked in wanted:
-        if named[asked.name, asked.topic_id] > 1:
+    counts = Counter((requested.name, requested.topic_id) for requested in requested_topics)
+    errors = [_duplicate(*key) for key, times in counts.items() if times > 1]
+    topics: dict[UUID, list[Topic]] = {}
+    for requested in requested_topics:
+        if counts[requested.name, requested.topic_id] > 1:
             continue
-        topic, error = _find(broker, asked)
+        topic, error = _find(broker, requested)
         if topic is None:
-            text = _refusal(asked) if error == ErrorCode.INVALID_REQUEST else None
-            refused.append(Answer(name=asked.name, topic_id=asked.topic_id, error_code=error, error_message=text))
+            text = _error_message(requested) if error == ErrorCode.INVALID_REQUEST else None
+            errors.append(
+                ResponseTopic(name=requested.name, topic_id=requested.topic_id, error_code=error, error_message=text)
+            )
         else:
-            found.setdefault(topic.topic_id, []).append(topic)
-    answers = [_found(topics) for topics in found.values()] + refused
-    deleted = [topics[0] for topics in found.values() if len(topics) == 1]
+            topics.setdefault(topic.topic_id, []).append(topic)
+    responses = [_response(same) for same in topics.values()] + errors
+    deleted = [same[0] for same in topics.values() if len(same) == 1]
     broker.delete_topics(deleted)
-    gone = [partition for topic in deleted for partition in topic.partitions]
-    return [Reply(call.ticket, DeleteTopicsResponse(responses=answers)), *complete_delayed_fetches(broker, gone)]
+    partitions = [partition for topic in deleted for partition in topic.partitions]
+    return [
+        Reply(call.ticket, DeleteTopicsResponse(responses=responses)),
+        *complete_delayed_fetches(broker, partitions),
+    ]
 
 
-def _found(topics: list[Topic]) -> Answer:
-    """The answer for a topic. ``topics``: the same one, once for each way in which it was named."""
+def _response(topics: list[Topic]) -> ResponseTopic:
+    """Return the result of a topic. ``topics``: the topic, as often as the request names it."""
     name, topic_id = topics[0].name, topics[0].topic_id
     if len(topics) == 1:
-        return Answer(name=name, topic_id=topic_id, error_message=None)
+        return ResponseTopic(name=name, topic_id=topic_id, error_message=None)
     error = ErrorCode.INVALID_REQUEST
-    return Answer(name=name, topic_id=topic_id, error_code=error, error_message=BY_NAME_AND_ID)
+    return ResponseTopic(name=name, topic_id=topic_id, error_code=error, error_message=BY_NAME_AND_ID)
 
 
-def _twice(name: str | None, topic_id: UUID) -> Answer:
+def _duplicate(name: str | None, topic_id: UUID) -> ResponseTopic:
     text = "Duplicate topic id." if name is None else "Duplicate topic name."
-    return Answer(name=name, topic_id=topic_id, error_code=ErrorCode.INVALID_REQUEST, error_message=text)
+    return ResponseTopic(name=name, topic_id=topic_id, error_code=ErrorCode.INVALID_REQUEST, error_message=text)
 
 
 def adapt_response(response: DeleteTopicsResponse, version: int) -> DeleteTopicsResponse:
-    """v5 adds a text to errors."""
+    """Add error messages, which exist from v5 on."""
     for topic in response.responses:
         if version < 5:
             topic.error_message = None
@@ -74,29 +84,29 @@ def adapt_response(response: DeleteTopicsResponse, version: int) -> DeleteTopics
     return response
 
 
-def _find(broker: Broker, asked: Wanted) -> tuple[Topic | None, ErrorCode]:
+def _find(broker: Broker, requested: RequestTopic) -> tuple[Topic | None, ErrorCode]:
     cluster = broker.cluster
-    if asked.name is not None and asked.topic_id != ZERO_UUID:
+    if requested.name is not None and requested.topic_id != ZERO_UUID:
         return None, ErrorCode.INVALID_REQUEST
-    if asked.name is None:
-        topic = cluster.by_id.get(asked.topic_id)
+    if requested.name is None:
+        topic = cluster.by_id.get(requested.topic_id)
         return topic, ErrorCode.NONE if topic else ErrorCode.UNKNOWN_TOPIC_ID
-    topic = cluster.topics.get(asked.name)
+    topic = cluster.topics.get(requested.name)
     if topic is None:
         return None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if topic.internal:  # groups live there; Kafka lets an administrator saw off that branch, we do not
+    if topic.internal:  # Kafka would delete it, with all groups
         return None, ErrorCode.INVALID_REQUEST
     return topic, ErrorCode.NONE
 
 
-def _refusal(asked: Wanted) -> str:
-    if asked.topic_id != ZERO_UUID:
+def _error_message(requested: RequestTopic) -> str:
+    if requested.topic_id != ZERO_UUID:
         return "You may not specify both topic name and topic id."
-    return f"Topic {asked.name} is not deleted: the coordinators of this cluster keep their records there."
+    return f"Topic {requested.name} cannot be deleted: the coordinators store their records in it."
 
 
 def _split(broker: Broker, request: DeleteTopicsRequest) -> list[DeleteTopicsRequest]:
-    """By topics, of requests that name each once, and either all by name or all by id."""
+    """Split a request by topics, unless it has duplicates, or both names and ids."""
     topics, names, size = request.topics, request.topic_names, broker.slice_size
     if max(len(topics), len(names)) <= size:
         return []

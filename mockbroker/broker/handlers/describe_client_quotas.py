@@ -1,4 +1,4 @@
-"""DescribeClientQuotas: v0-1. There are none. Not modelled: setting any."""
+"""DescribeClientQuotas: v0-1. Always empty. Not modelled: quotas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeCluster: v0-2. Not modelled: controllers as endpoints, fenced brokers (there are none)."""
+"""DescribeCluster: v0-2. Not modelled: controller endpoints, fenced brokers (no broker is ever fenced)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOT_A_CONTROLLER = "The request was sent to an endpoint of type BROKER, but we w
 def handle(broker: Broker, call: Call[DescribeClusterRequest], now: float) -> Effects:  # noqa: ARG001
     request = call.request
     if request.endpoint_type != BROKERS:
-        return [Reply(call.ticket, _refused(request.endpoint_type))]
+        return [Reply(call.ticket, _error_response(request.endpoint_type))]
     cluster = broker.metadata_view(call.client.node)
     response = DescribeClusterResponse(
         cluster_id=cluster.cluster_text,
@@ -35,7 +35,7 @@ def handle(broker: Broker, call: Call[DescribeClusterRequest], now: float) -> Ef
     return [Reply(call.ticket, response)]
 
 
-def _refused(endpoint_type: int) -> DescribeClusterResponse:
+def _error_response(endpoint_type: int) -> DescribeClusterResponse:
     if endpoint_type == CONTROLLERS:
         error, text = ErrorCode.MISMATCHED_ENDPOINT_TYPE, NOT_A_CONTROLLER
     else:

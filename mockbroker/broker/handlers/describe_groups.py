@@ -11,11 +11,11 @@ from mockbroker.broker.handlers.handler import GROUP_OPERATIONS, GROUP_OPERATION
 from mockbroker.groups.coordinated import DEAD
 
 Described = DescribeGroupsResponse.Group
-MEMBER = 100  # bytes of the names of a member in a response, roughly
+MEMBER = 100  # approximate size in bytes of a member in a response, without metadata and assignment
 
 
 def handle(broker: Broker, call: Call[DescribeGroupsRequest], now: float) -> Effects:  # noqa: ARG001
-    """A group that is named twice is described twice, as by Kafka."""
+    """Describe each group as often as it is named, as Kafka does."""
     room = broker.response_room()
     groups = room.describe_each(call.request.groups, lambda group_id: _describe(broker, call, group_id), _size)
     return [Reply(call.ticket, DescribeGroupsResponse(groups=groups))]
@@ -30,31 +30,33 @@ def _describe(broker: Broker, call: Call[DescribeGroupsRequest], group_id: str) 
     if error := broker.coordinator_error(group_id, call.client.node):
         return Described(group_id=group_id, error_code=error)
     group = broker.groups.get(group_id)
-    found = None if group is None else broker.groups.types.of(group).described(group, Described, broker.groups.context)
-    if found is None:
+    described = (
+        None if group is None else broker.groups.types.of(group).described(group, Described, broker.groups.context)
+    )
+    if described is None:
         if group is not None:
-            return _absent(broker, call, group_id, f"Group {group_id} is not a classic group.")
-        return _absent(broker, call, group_id, f"Group {group_id} not found.")
-    _report_operations(broker, call, found)
-    return found
+            return _not_found(broker, call, group_id, f"Group {group_id} is not a classic group.")
+        return _not_found(broker, call, group_id, f"Group {group_id} not found.")
+    _report_operations(broker, call, described)
+    return described
 
 
-def _absent(broker: Broker, call: Call[DescribeGroupsRequest], group_id: str, text: str) -> Described:
-    """From v6 on a group that is not there, or of the other protocol, is an error; before it is Dead, which is none."""
-    found = Described(group_id=group_id, group_state=DEAD)
+def _not_found(broker: Broker, call: Call[DescribeGroupsRequest], group_id: str, text: str) -> Described:
+    """Describe a group that does not exist or is not classic: an error from v6 on, before that as Dead."""
+    described = Described(group_id=group_id, group_state=DEAD)
     if call.version >= 6:
-        found.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-        found.error_message = text
+        described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+        described.error_message = text
     else:
-        _report_operations(broker, call, found)
-    return found
+        _report_operations(broker, call, described)
+    return described
 
 
-def _report_operations(broker: Broker, call: Call[DescribeGroupsRequest], found: Described) -> None:
-    """Fill in what the client may do with a group, if it asks."""
+def _report_operations(broker: Broker, call: Call[DescribeGroupsRequest], described: Described) -> None:
+    """Set the authorized operations, if requested."""
     if call.request.include_authorized_operations:
         older = broker.release.quirks.group_operations_before_4_0
-        found.authorized_operations = GROUP_OPERATIONS_BEFORE_4_0 if older else GROUP_OPERATIONS
+        described.authorized_operations = GROUP_OPERATIONS_BEFORE_4_0 if older else GROUP_OPERATIONS
 
 
 HANDLER = Handler(Versions.parse("0-6"), handle)

@@ -1,4 +1,4 @@
-"""DescribeLogDirs: v0-4. Each broker has one folder, which does not exist; sizes are those of the logs in memory."""
+"""DescribeLogDirs: v0-4. Each broker has one fictitious log directory; sizes are those of the logs in memory."""
 
 from __future__ import annotations
 
@@ -9,22 +9,27 @@ from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
 
 LogDir = DescribeLogDirsResponse.LogDir
-FOLDER = "/memory"
+LOG_DIR = "/memory"
 
 
 def handle(broker: Broker, call: Call[DescribeLogDirsRequest], now: float) -> Effects:  # noqa: ARG001
-    asked = call.request.topics
-    wanted = None if asked is None else {(topic.topic, index) for topic in asked for index in topic.partitions}
-    found: list[LogDir.Topic] = []
+    requested_topics = call.request.topics
+    requested = (
+        None
+        if requested_topics is None
+        else {(topic.topic, index) for topic in requested_topics for index in topic.partitions}
+    )
+    topics: list[LogDir.Topic] = []
     for topic in broker.cluster.topics.values():
         partitions = [
             LogDir.Topic.Partition(partition_index=partition.index, partition_size=partition.log.size)
             for partition in topic.partitions
-            if call.client.node in partition.replicas and (wanted is None or (topic.name, partition.index) in wanted)
+            if call.client.node in partition.replicas
+            and (requested is None or (topic.name, partition.index) in requested)
         ]
         if partitions:
-            found.append(LogDir.Topic(name=topic.name, partitions=partitions))
-    return [Reply(call.ticket, DescribeLogDirsResponse(results=[LogDir(log_dir=FOLDER, topics=found)]))]
+            topics.append(LogDir.Topic(name=topic.name, partitions=partitions))
+    return [Reply(call.ticket, DescribeLogDirsResponse(results=[LogDir(log_dir=LOG_DIR, topics=topics)]))]
 
 
 HANDLER = Handler(Versions.parse("0-4"), handle)

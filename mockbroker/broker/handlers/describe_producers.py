@@ -1,4 +1,4 @@
-"""DescribeProducers: v0. Every replica answers, the leader or not."""
+"""DescribeProducers: v0. Served by all replicas of a partition, not only by the leader."""
 
 from __future__ import annotations
 
@@ -13,40 +13,42 @@ from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
 from mockbroker.topics.model import name_error
 
-Answer = DescribeProducersResponse.Topic
-PRODUCER = 40  # bytes in a response
+ResponseTopic = DescribeProducersResponse.Topic
+PRODUCER = 40  # approximate size in bytes in a response
 
 
 def handle(broker: Broker, call: Call[DescribeProducersRequest], now: float) -> Effects:  # noqa: ARG001
-    """A partition that is named twice is described twice, as by Kafka."""
+    """Describe each partition as often as it is named, as Kafka does."""
     room = broker.response_room()
-    places = [(topic.name, index) for topic in call.request.topics for index in topic.partition_indexes]
-    found = iter(room.describe_each(places, lambda place: _describe(broker, call.client.node, *place), _size))
+    partitions = [(topic.name, index) for topic in call.request.topics for index in topic.partition_indexes]
+    described = iter(
+        room.describe_each(partitions, lambda partition: _describe(broker, call.client.node, *partition), _size)
+    )
     topics = [
-        Answer(name=topic.name, partitions=list(islice(found, len(topic.partition_indexes))))
+        ResponseTopic(name=topic.name, partitions=list(islice(described, len(topic.partition_indexes))))
         for topic in call.request.topics
     ]
     return [Reply(call.ticket, DescribeProducersResponse(topics=topics))]
 
 
-def _size(described: Answer.Partition) -> int:
+def _size(described: ResponseTopic.Partition) -> int:
     return PRODUCER * (1 + len(described.active_producers))
 
 
-def _describe(broker: Broker, node: int, topic: str, index: int) -> Answer.Partition:
+def _describe(broker: Broker, node: int, topic: str, index: int) -> ResponseTopic.Partition:
     if text := name_error(topic):
         error = ErrorCode.INVALID_TOPIC_EXCEPTION
-        return Answer.Partition(partition_index=index, error_code=error, error_message=text)
+        return ResponseTopic.Partition(partition_index=index, error_code=error, error_message=text)
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if topic not in broker.cluster.topics:
-        return Answer.Partition(partition_index=index, error_code=error, error_message=OF_ERRORS[error])
+        return ResponseTopic.Partition(partition_index=index, error_code=error, error_message=OF_ERRORS[error])
     partition = broker.cluster.partition(topic, index)
     if partition is None:
-        return Answer.Partition(partition_index=index, error_code=error)
+        return ResponseTopic.Partition(partition_index=index, error_code=error)
     if node not in partition.replicas:
-        return Answer.Partition(partition_index=index, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return ResponseTopic.Partition(partition_index=index, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
     active = [
-        Answer.Partition.Producer(
+        ResponseTopic.Partition.Producer(
             producer_id=producer.producer_id,
             producer_epoch=producer.epoch,
             last_sequence=producer.last_sequence,
@@ -56,7 +58,7 @@ def _describe(broker: Broker, node: int, topic: str, index: int) -> Answer.Parti
         )
         for producer in partition.producers
     ]
-    return Answer.Partition(partition_index=index, active_producers=active)
+    return ResponseTopic.Partition(partition_index=index, active_producers=active)
 
 
 HANDLER = Handler(Versions.parse("0"), handle)

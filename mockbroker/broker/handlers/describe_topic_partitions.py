@@ -1,7 +1,7 @@
-"""DescribeTopicPartitions: v0. Not modelled: eligible leader replicas (none are told).
+"""DescribeTopicPartitions: v0. Not modelled: eligible leader replicas (always empty).
 
-Topics are answered in the order of their names, as many partitions as fit into a page; the cursor says where the next
-page begins.
+The response has topics in the order of their names, up to the partition limit; the cursor is where the next page
+begins.
 """
 
 from __future__ import annotations
@@ -16,34 +16,41 @@ from mockbroker.broker.partition_metadata import partition_metadata
 from mockbroker.topics.model import Cluster, Partition, Topic, legal_topic_name
 
 ResponseTopic = DescribeTopicPartitionsResponse.Topic
-LARGEST_PAGE = 2000  # partitions: Kafka's max.request.partition.size.limit
+MAX_PAGE = 2000  # partitions: Kafka's max.request.partition.size.limit
 
 
 def handle(broker: Broker, call: Call[DescribeTopicPartitionsRequest], now: float) -> Effects:  # noqa: ARG001
     request = call.request
-    asked = {topic.name for topic in request.topics}
+    requested = {topic.name for topic in request.topics}
     cluster = broker.metadata_view(call.client.node)
-    names = asked or set(cluster.topics)
+    names = requested or set(cluster.topics)
     cursor = request.cursor
     if cursor is not None:
         names = {name for name in names if name >= cursor.topic_name}
-        if cursor.partition_index < 0 or (asked and cursor.topic_name not in names):
-            return [Reply(call.ticket, _refused(request, ErrorCode.INVALID_REQUEST))]
-    if "" in names:  # Kafka trips over it
-        return [Reply(call.ticket, _refused(request, ErrorCode.UNKNOWN_SERVER_ERROR))]
+        if cursor.partition_index < 0 or (requested and cursor.topic_name not in names):
+            return [Reply(call.ticket, _error_response(request, ErrorCode.INVALID_REQUEST))]
+    if "" in names:  # as Kafka, which fails on it
+        return [Reply(call.ticket, _error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR))]
     first = {cursor.topic_name: cursor.partition_index} if cursor else {}
-    limit = max(1, min(request.response_partition_limit, LARGEST_PAGE))
+    limit = max(1, min(request.response_partition_limit, MAX_PAGE))
     return [Reply(call.ticket, _page(cluster, sorted(names), first, limit))]
 
 
-def _refused(request: DescribeTopicPartitionsRequest, error: ErrorCode) -> DescribeTopicPartitionsResponse:
+def _error_response(request: DescribeTopicPartitionsRequest, error: ErrorCode) -> DescribeTopicPartitionsResponse:
     return DescribeTopicPartitionsResponse(
         topics=[ResponseTopic(error_code=error, name=topic.name) for topic in request.topics]
     )
 
 
 def _page(cluster: Cluster, names: list[str], first: dict[str, int], limit: int) -> DescribeTopicPartitionsResponse:
-    """``first``: partition to begin with, by topic, if not 0; ``limit``: partitions of all topics together."""
+    """Return a page of topics.
+
+    Args:
+        cluster: The cluster metadata.
+        names: Topic names in order.
+        first: By topic name, the first partition to return, if not 0.
+        limit: Maximum number of partitions of all topics together.
+    """
     response = DescribeTopicPartitionsResponse()
     for name in names:
         start = first.get(name, 0)
@@ -59,16 +66,16 @@ def _page(cluster: Cluster, names: list[str], first: dict[str, int], limit: int)
                 ResponseTopic(error_code=error, name=name, topic_authorized_operations=TOPIC_OPERATIONS)
             )
             continue
-        found = topic.partitions[start : start + limit]
-        limit -= len(found)
-        response.topics.append(_found(cluster, topic, found))
-        if (following := start + len(found)) < len(topic.partitions):
+        partitions = topic.partitions[start : start + limit]
+        limit -= len(partitions)
+        response.topics.append(_response_topic(cluster, topic, partitions))
+        if (following := start + len(partitions)) < len(topic.partitions):
             response.next_cursor = DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=following)
             break
     return response
 
 
-def _found(cluster: Cluster, topic: Topic, partitions: list[Partition]) -> ResponseTopic:
+def _response_topic(cluster: Cluster, topic: Topic, partitions: list[Partition]) -> ResponseTopic:
     return ResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,

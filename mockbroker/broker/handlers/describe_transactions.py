@@ -10,41 +10,41 @@ from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
 from mockbroker.transactions.state import PREPARED
 
-Answer = DescribeTransactionsResponse.Transaction
-TRANSACTION = 50  # bytes in a response, roughly, without names and partitions
+ResponseTransaction = DescribeTransactionsResponse.Transaction
+TRANSACTION = 50  # approximate size in bytes in a response, without names and partitions
 
 
 def handle(broker: Broker, call: Call[DescribeTransactionsRequest], now: float) -> Effects:  # noqa: ARG001
-    """An id that is named twice is described twice, as by Kafka."""
+    """Describe each transactional id as often as it is named, as Kafka does."""
     room = broker.response_room()
     ids = call.request.transactional_ids
-    found = room.describe_each(ids, lambda name: _describe(broker, name, call.client.node), _size)
-    return [Reply(call.ticket, DescribeTransactionsResponse(transaction_states=found))]
+    transactions = room.describe_each(ids, lambda id_: _describe(broker, id_, call.client.node), _size)
+    return [Reply(call.ticket, DescribeTransactionsResponse(transaction_states=transactions))]
 
 
-def _size(described: Answer) -> int:
+def _size(described: ResponseTransaction) -> int:
     topics = sum(len(topic.topic) + 4 * len(topic.partitions) for topic in described.topics)
     return TRANSACTION + len(described.transactional_id) + topics
 
 
-def _describe(broker: Broker, name: str, node: int) -> Answer:
-    if error := broker.transaction_error(name, node):
-        return Answer(transactional_id=name, error_code=error)
-    txn = broker.transactions.get(name)
+def _describe(broker: Broker, transactional_id: str, node: int) -> ResponseTransaction:
+    if error := broker.transaction_error(transactional_id, node):
+        return ResponseTransaction(transactional_id=transactional_id, error_code=error)
+    txn = broker.transactions.get(transactional_id)
     if txn is None:
-        return Answer(transactional_id=name, error_code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+        return ResponseTransaction(transactional_id=transactional_id, error_code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
     topics: dict[str, list[int]] = {}
     for topic, index in sorted(txn.partitions):
         topics.setdefault(topic, []).append(index)
-    owner = txn.marker if txn.state in PREPARED and txn.marker else txn.identity
-    return Answer(
-        transactional_id=name,
+    producer = txn.marker if txn.state in PREPARED and txn.marker else txn.identity
+    return ResponseTransaction(
+        transactional_id=transactional_id,
         transaction_state=txn.state,
         transaction_timeout_ms=txn.timeout_ms,
         transaction_start_time_ms=-1 if txn.started is None else broker.wall_ms(txn.started),
-        producer_id=owner.producer_id,
-        producer_epoch=owner.epoch,
-        topics=[Answer.Topic(topic=topic, partitions=indexes) for topic, indexes in topics.items()],
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        topics=[ResponseTransaction.Topic(topic=topic, partitions=indexes) for topic, indexes in topics.items()],
     )
 
 

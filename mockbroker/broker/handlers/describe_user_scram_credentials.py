@@ -21,29 +21,29 @@ Result = DescribeUserScramCredentialsResponse.Result
 
 def handle(broker: Broker, call: Call[DescribeUserScramCredentialsRequest], now: float) -> Effects:  # noqa: ARG001
     users = broker.users
-    asked = Counter(user.name for user in call.request.users or ())
-    results = [_describe(users, name, asked[name]) for name in asked or users.with_scram_credentials()]
+    counts = Counter(user.name for user in call.request.users or ())
+    results = [_describe(users, name, counts[name]) for name in counts or users.with_scram_credentials()]
     return [Reply(call.ticket, DescribeUserScramCredentialsResponse(error_message="", results=results))]
 
 
-def _describe(users: Users, name: str, times: int) -> Result:
-    """``times``: how often it was asked for."""
-    if times > 1:
+def _describe(users: Users, name: str, count: int) -> Result:
+    """Describe the credentials of a user. ``count``: how often the request names it."""
+    if count > 1:
         text = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
         return Result(user=name, error_code=ErrorCode.DUPLICATE_RESOURCE, error_message=text)
-    found = users.scram_credentials(name)
-    if not found:
+    credentials = users.scram_credentials(name)
+    if not credentials:
         text = f"Attempt to describe a user credential that does not exist: {name}"
         return Result(user=name, error_code=ErrorCode.RESOURCE_NOT_FOUND, error_message=text)
     infos = [
         Result.Credential(mechanism=SCRAM_NUMBERS[mechanism], iterations=credential.iterations)
-        for mechanism, credential in found.items()
+        for mechanism, credential in credentials.items()
     ]
     return Result(user=name, error_message="", credential_infos=infos)
 
 
 def _split(broker: Broker, request: DescribeUserScramCredentialsRequest) -> list[DescribeUserScramCredentialsRequest]:
-    """By users; not where one is named twice."""
+    """Split a request by users, unless it has duplicates."""
     users, size = request.users or [], broker.slice_size
     if len(users) <= size or len({user.name for user in users}) < len(users):
         return []

@@ -1,4 +1,4 @@
-"""ElectLeaders: v0-2. Elects the preferred replica; an unclean election finds nobody else than a clean one."""
+"""ElectLeaders: v0-2. An unclean election never finds a leader that a preferred election does not find."""
 
 from __future__ import annotations
 
@@ -24,45 +24,47 @@ def handle(broker: Broker, call: Call[ElectLeadersRequest], now: float) -> Effec
     request = call.request
     effects: Effects = []
     if request.election_type not in (PREFERRED, UNCLEAN):
-        return [Reply(call.ticket, _refused(request))]
-    if request.topic_partitions is None:  # all; those that need none are not told
+        return [Reply(call.ticket, _error_response(request))]
+    if request.topic_partitions is None:  # all partitions; those that need no election are omitted
         topics = [
-            Topic(topic=name, partition_result=_of_all(broker, request, topic.partitions, now, effects))
+            Topic(topic=name, partition_result=_elect_all(broker, request, topic.partitions, now, effects))
             for name, topic in broker.cluster.topics.items()
         ]
     else:
         topics = [
             Topic(
                 topic=each.topic,
-                partition_result=[_asked(broker, request, each.topic, i, now, effects) for i in each.partitions],
+                partition_result=[
+                    _elect_requested(broker, request, each.topic, i, now, effects) for i in each.partitions
+                ],
             )
             for each in request.topic_partitions
         ]
     return [*effects, Reply(call.ticket, ElectLeadersResponse(replica_election_results=topics))]
 
 
-def _refused(request: ElectLeadersRequest) -> ElectLeadersResponse:
-    """An election of a type that does not exist, refused for each partition."""
+def _error_response(request: ElectLeadersRequest) -> ElectLeadersResponse:
+    """Return the response to an unknown election type: an error for each partition."""
     error, text = ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}"
-    kind = Topic.Partition
+    result = Topic.Partition
     topics = [
         Topic(
             topic=each.topic,
-            partition_result=[kind(partition_id=i, error_code=error, error_message=text) for i in each.partitions],
+            partition_result=[result(partition_id=i, error_code=error, error_message=text) for i in each.partitions],
         )
         for each in request.topic_partitions or ()
     ]
     return ElectLeadersResponse(error_code=error, replica_election_results=topics)
 
 
-def _of_all(
+def _elect_all(
     broker: Broker, request: ElectLeadersRequest, partitions: list[Partition], now: float, effects: Effects
 ) -> list[Topic.Partition]:
-    found = [_elect(broker, request, partition, now, effects) for partition in partitions]
-    return [each for each in found if each.error_code != ErrorCode.ELECTION_NOT_NEEDED]
+    results = [_elect(broker, request, partition, now, effects) for partition in partitions]
+    return [each for each in results if each.error_code != ErrorCode.ELECTION_NOT_NEEDED]
 
 
-def _asked(
+def _elect_requested(
     broker: Broker, request: ElectLeadersRequest, name: str, index: int, now: float, effects: Effects
 ) -> Topic.Partition:
     topic = broker.cluster.topics.get(name)
@@ -77,8 +79,8 @@ def _asked(
 def _elect(
     broker: Broker, request: ElectLeadersRequest, partition: Partition, now: float, effects: Effects
 ) -> Topic.Partition:
-    error, told = failover.elect(broker, partition, now, unclean=request.election_type == UNCLEAN)
-    effects += told
+    error, new_effects = failover.elect(broker, partition, now, unclean=request.election_type == UNCLEAN)
+    effects += new_effects
     return Topic.Partition(partition_id=partition.index, error_code=error, error_message=TEXTS.get(error))
 
 

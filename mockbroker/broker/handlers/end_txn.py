@@ -1,4 +1,4 @@
-"""EndTxn: v0-5. From v5 on the answer says who the producer is from now on (KIP-890)."""
+"""EndTxn: v0-5. From v5 on the response has the producer id and epoch of the next transaction (KIP-890)."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ from mockbroker.broker.handlers.handler import Handler
 from mockbroker.transactions import rules
 from mockbroker.transactions.state import Identity
 
-FENCED_SINCE = 2  # the version that knows PRODUCER_FENCED
+FENCED_SINCE = 2  # first version with PRODUCER_FENCED
 KIP_890_SINCE = 5
 
 
 def handle(broker: Broker, call: Call[EndTxnRequest], now: float) -> Effects:
     request = call.request
-    name = request.transactional_id
-    if error := broker.transaction_error(name, call.client.node):
+    transactional_id = request.transactional_id
+    if error := broker.transaction_error(transactional_id, call.client.node):
         return [Reply(call.ticket, EndTxnResponse(error_code=error))]
     kip890 = call.version >= KIP_890_SINCE
-    asked = Identity(request.producer_id, request.producer_epoch)
-    ended = broker.transactions.end(name, asked, committed=request.committed, kip890=kip890, now=now)
-    error = ended.error
-    error = rules.error_for_client(error, knows_fenced=call.version >= FENCED_SINCE)
+    producer = Identity(request.producer_id, request.producer_epoch)
+    ended = broker.transactions.end(transactional_id, producer, committed=request.committed, kip890=kip890, now=now)
+    error = rules.error_for_client(ended.error, knows_fenced=call.version >= FENCED_SINCE)
     response = EndTxnResponse(error_code=error)
     if kip890 and not error:
         response.producer_id, response.producer_epoch = ended.identity

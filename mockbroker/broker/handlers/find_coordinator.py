@@ -1,4 +1,4 @@
-"""FindCoordinator: v0-6. Served: groups and transactional ids. Not modelled: share groups (INVALID_REQUEST)."""
+"""FindCoordinator: v0-6. For groups and transactional ids. Not modelled: share groups (INVALID_REQUEST)."""
 
 from __future__ import annotations
 
@@ -15,43 +15,45 @@ from mockbroker.topics.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
 GROUP, TRANSACTION, SHARE = range(3)
 SHARE_SINCE = 6
-SILENT_SINCE = 4  # the version that asks for several, and has no words for errors
+BATCHED_SINCE = 4  # first version with several keys, and without messages for most errors
 SHARE_KEY = re.compile(r"[^:]+:[A-Za-z0-9_-]{22}:\d+")  # group, topic id, partition
-NOT_SERVED = "mockbroker coordinates groups and transactions, not share groups"
+NOT_SERVED = "Share groups are not supported: mockbroker coordinates only groups and transactions."
 Coordinator = FindCoordinatorResponse.Coordinator
 
 
 def handle(broker: Broker, call: Call[FindCoordinatorRequest], now: float) -> Effects:  # noqa: ARG001
     request = call.request
-    if call.version >= SILENT_SINCE:
-        found = [_find(broker, call, key) for key in request.coordinator_keys]
-        return [Reply(call.ticket, FindCoordinatorResponse(coordinators=found))]
-    one = _find(broker, call, request.key)
+    if call.version >= BATCHED_SINCE:
+        coordinators = [_find_coordinator(broker, call, key) for key in request.coordinator_keys]
+        return [Reply(call.ticket, FindCoordinatorResponse(coordinators=coordinators))]
+    coordinator = _find_coordinator(broker, call, request.key)
     response = FindCoordinatorResponse(
-        error_code=one.error_code,
-        error_message=one.error_message if one.error_code else "NONE",  # Kafka names success, in these versions only
-        node_id=one.node_id,
-        host=one.host,
-        port=one.port,
+        error_code=coordinator.error_code,
+        error_message=coordinator.error_message
+        if coordinator.error_code
+        else "NONE",  # as Kafka, only in these versions
+        node_id=coordinator.node_id,
+        host=coordinator.host,
+        port=coordinator.port,
     )
     return [Reply(call.ticket, response)]
 
 
-def _find(broker: Broker, call: Call[FindCoordinatorRequest], key: str) -> Coordinator:
-    kind = call.request.key_type
-    if kind not in (GROUP, TRANSACTION):
+def _find_coordinator(broker: Broker, call: Call[FindCoordinatorRequest], key: str) -> Coordinator:
+    key_type = call.request.key_type
+    if key_type not in (GROUP, TRANSACTION):
         text = NOT_SERVED if SHARE_KEY.fullmatch(key) else OF_ERRORS[ErrorCode.INVALID_REQUEST]
-        if kind == SHARE and call.version < SHARE_SINCE:
+        if key_type == SHARE and call.version < SHARE_SINCE:
             text = ""
         return Coordinator(key=key, node_id=-1, port=-1, error_code=ErrorCode.INVALID_REQUEST, error_message=text)
-    if kind == TRANSACTION and (error := _transaction_error(broker, key)):
+    if key_type == TRANSACTION and (error := _transaction_error(broker, key)):
         text = OF_ERRORS[error] if error == ErrorCode.COORDINATOR_NOT_AVAILABLE else ""
         return Coordinator(key=key, node_id=-1, port=-1, error_code=error, error_message=text)
-    seen = broker.metadata_view(call.client.node)
-    topic = seen.topics.get(OFFSETS_TOPIC if kind == GROUP else TRANSACTIONS_TOPIC)
-    node = None if topic is None else seen.nodes.get(topic.partition_of(key).leader)
+    metadata = broker.metadata_view(call.client.node)
+    topic = metadata.topics.get(OFFSETS_TOPIC if key_type == GROUP else TRANSACTIONS_TOPIC)
+    node = None if topic is None else metadata.nodes.get(topic.partition_of(key).leader)
     if node is None:
-        text = OF_ERRORS[ErrorCode.COORDINATOR_NOT_AVAILABLE] if call.version < SILENT_SINCE else ""
+        text = OF_ERRORS[ErrorCode.COORDINATOR_NOT_AVAILABLE] if call.version < BATCHED_SINCE else ""
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return Coordinator(key=key, node_id=-1, port=-1, error_code=error, error_message=text)
     return Coordinator(

@@ -1,4 +1,4 @@
-"""What a handler file offers to the router."""
+"""The handler of an API, and the authorized operations of a cluster without authorizer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mockbroker.broker.broker import Broker
 
 
 class Operation(IntEnum):
-    """What ACLs are about. Source: Kafka's AclOperation."""
+    """An operation of ACLs. Source: Kafka's AclOperation."""
 
     READ = 3
     WRITE = 4
@@ -31,7 +31,7 @@ def _bits(*operations: Operation) -> int:
     return sum(1 << operation for operation in operations)
 
 
-# What a client may do where there is no authorizer: everything that the resource knows. Source: Kafka's AclEntry.
+# Authorized operations without an authorizer: all operations of the resource type. Source: Kafka's AclEntry.
 _O = Operation
 _CONFIGS = _O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS
 GROUP_OPERATIONS = _bits(_O.READ, _O.DELETE, _O.DESCRIBE, *_CONFIGS)
@@ -44,10 +44,13 @@ NO_AUTHORIZER = "No Authorizer is configured."
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """``versions``: those that can be served; the release that the cluster is like leaves some out.
+    """The handler of an API.
 
-    ``handle``: turns version lore into plain facts, asks the core, and returns effects. It never waits or encodes.
-    ``present``: what a version wants to see differently in the answer, also in one that was parked; None: nothing.
+    Attributes:
+        versions: The versions that can be served; an emulated release may serve fewer.
+        handle: Handles a request: reads the version-dependent fields, calls the core and returns effects. It never
+            waits and never encodes.
+        adapt_response: Adapts a response to an older version, also that of a delayed request; None if not needed.
     """
 
     versions: Versions

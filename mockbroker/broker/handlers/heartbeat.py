@@ -16,7 +16,7 @@ def handle(broker: Broker, call: Call[HeartbeatRequest], now: float) -> Effects:
     request = call.request
     if error := broker.group_error(request.group_id, call.client.node):
         if error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            error = ErrorCode.NONE  # whoever asks; it will be known who is in when the group is read
+            error = ErrorCode.NONE  # members are unknown until the group is loaded
         return [heartbeat_answer(call.ticket, error)]
     event = Heartbeat(
         ticket=call.ticket,

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: v0-1, of topics. Not modelled: brokers, groups."""
+"""IncrementalAlterConfigs: v0-1, for topics. Not modelled: configurations of brokers and groups."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from mockbroker.topics.alteration import Change
 
 
 def handle(broker: Broker, call: Call[IncrementalAlterConfigsRequest], now: float) -> Effects:  # noqa: ARG001
-    wanted = [
+    changes = [
         (
-            (asked.resource_type, asked.resource_name),
-            [Change(config.name, config.config_operation, config.value) for config in asked.configs],
+            (resource.resource_type, resource.resource_name),
+            [Change(config.name, config.config_operation, config.value) for config in resource.configs],
         )
-        for asked in call.request.resources
+        for resource in call.request.resources
     ]
-    refusals = alteration.alter_all(broker.cluster, broker.release, wanted, validate_only=call.request.validate_only)
+    results = alteration.alter_all(broker.cluster, broker.release, changes, validate_only=call.request.validate_only)
     responses = [
         IncrementalAlterConfigsResponse.Resource(
-            error_code=refusal.error, error_message=refusal.text, resource_type=resource_type, resource_name=name
+            error_code=result.error, error_message=result.text, resource_type=resource_type, resource_name=name
         )
-        for ((resource_type, name), _), refusal in zip(wanted, refusals, strict=True)
+        for ((resource_type, name), _), result in zip(changes, results, strict=True)
     ]
     return [Reply(call.ticket, IncrementalAlterConfigsResponse(responses=responses))]
 

@@ -12,29 +12,29 @@ from mockbroker.broker.handlers.handler import Handler
 from mockbroker.transactions import rules
 from mockbroker.transactions.state import NO_EPOCH, NO_PRODUCER, Identity
 
-FENCED_SINCE = 4  # the version that knows PRODUCER_FENCED
+FENCED_SINCE = 4  # first version with PRODUCER_FENCED
 
 
 def handle(broker: Broker, call: Call[InitProducerIdRequest], now: float) -> Effects:
     request = call.request
-    said = Identity(request.producer_id, request.producer_epoch)
-    if (said.producer_id == NO_PRODUCER) != (said.epoch == NO_EPOCH):
-        return [_refused(call, ErrorCode.INVALID_REQUEST)]
-    name = request.transactional_id
-    if name is None:
+    identity = Identity(request.producer_id, request.producer_epoch)
+    if (identity.producer_id == NO_PRODUCER) != (identity.epoch == NO_EPOCH):
+        return [_error_reply(call, ErrorCode.INVALID_REQUEST)]
+    transactional_id = request.transactional_id
+    if transactional_id is None:
         return [Reply(call.ticket, InitProducerIdResponse(producer_id=broker.new_producer_id()))]
-    if error := broker.transaction_error(name, call.client.node):
-        return [_refused(call, error)]
-    expected = None if said.producer_id == NO_PRODUCER else said
-    ended = broker.transactions.init(name, request.transaction_timeout_ms, expected, now)
+    if error := broker.transaction_error(transactional_id, call.client.node):
+        return [_error_reply(call, error)]
+    expected = None if identity.producer_id == NO_PRODUCER else identity
+    ended = broker.transactions.init(transactional_id, request.transaction_timeout_ms, expected, now)
     effects = complete_transaction(broker, ended)
     if ended.error:
-        return [*effects, _refused(call, ended.error)]
-    given = InitProducerIdResponse(producer_id=ended.identity.producer_id, producer_epoch=ended.identity.epoch)
-    return [*effects, Reply(call.ticket, given)]
+        return [*effects, _error_reply(call, ended.error)]
+    response = InitProducerIdResponse(producer_id=ended.identity.producer_id, producer_epoch=ended.identity.epoch)
+    return [*effects, Reply(call.ticket, response)]
 
 
-def _refused(call: Call[InitProducerIdRequest], error: ErrorCode) -> Reply:
+def _error_reply(call: Call[InitProducerIdRequest], error: ErrorCode) -> Reply:
     error = rules.error_for_client(error, knows_fenced=call.version >= FENCED_SINCE)
     return Reply(call.ticket, InitProducerIdResponse(error_code=error, producer_id=-1, producer_epoch=-1))
 

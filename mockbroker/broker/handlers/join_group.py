@@ -19,7 +19,7 @@ from mockbroker.groups.events import Join
 
 def handle(broker: Broker, call: Call[JoinGroupRequest], now: float) -> Effects:
     request = call.request
-    if error := _invalid(broker, call):
+    if error := _validate(broker, call):
         return [join_error(call.ticket, error, request.member_id)]
     rebalance_timeout_ms = request.rebalance_timeout_ms
     if call.version == 0:  # v0 has no rebalance timeout of its own
@@ -28,7 +28,7 @@ def handle(broker: Broker, call: Call[JoinGroupRequest], now: float) -> Effects:
         ticket=call.ticket,
         member_id=request.member_id,
         instance_id=request.group_instance_id,
-        fresh_id="" if request.member_id else broker.new_member_id(_name(call)),
+        fresh_id="" if request.member_id else broker.new_member_id(_id_prefix(call)),
         id_required=call.version >= 4,
         can_skip=call.version >= 9,
         client_id=call.client.client_id,
@@ -43,25 +43,25 @@ def handle(broker: Broker, call: Call[JoinGroupRequest], now: float) -> Effects:
 
 
 def adapt_response(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
-    """Before v7 the name of no protocol is empty, from then on null."""
+    """Before v7 the name of a missing protocol is empty instead of null."""
     if version < 7 and response.protocol_name is None:
         return replace(response, protocol_name="")
     return response
 
 
-def _invalid(broker: Broker, call: Call[JoinGroupRequest]) -> ErrorCode:
-    """Kafka's order: group id, session timeout, coordinator."""
+def _validate(broker: Broker, call: Call[JoinGroupRequest]) -> ErrorCode:
+    """Return the first error in Kafka's order: group id, session timeout, coordinator."""
     request, settings = call.request, broker.settings
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
-    least, most = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
-    if not least <= request.session_timeout_ms <= most:
+    minimum, maximum = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
+    if not minimum <= request.session_timeout_ms <= maximum:
         return ErrorCode.INVALID_SESSION_TIMEOUT
     return broker.coordinator_error(request.group_id, call.client.node)
 
 
-def _name(call: Call[JoinGroupRequest]) -> str:
-    """What a new member id begins with; clients of franz-go look for the instance id there."""
+def _id_prefix(call: Call[JoinGroupRequest]) -> str:
+    """Return the prefix of a new member id; franz-go expects the instance id of a static member there."""
     instance_id = call.request.group_instance_id
     return call.client.client_id if instance_id is None else instance_id
 

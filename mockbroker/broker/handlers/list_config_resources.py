@@ -1,4 +1,4 @@
-"""ListConfigResources: v0-1. v0 lists client metrics only, of which there are none; nor has a group settings."""
+"""ListConfigResources: v0-1. v0 lists only client metrics. There are no client metrics or group configurations."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from mockbroker.broker.handlers.handler import Handler
 
 Resource = ListConfigResourcesResponse.ConfigResource
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
-KINDS = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
+RESOURCE_TYPES = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 
 
 def handle(broker: Broker, call: Call[ListConfigResourcesRequest], now: float) -> Effects:  # noqa: ARG001
-    wanted = call.request.resource_types or KINDS
+    requested_types = call.request.resource_types or RESOURCE_TYPES
     if call.version == 0:
-        wanted = [CLIENT_METRICS]
-    if not set(wanted) <= set(KINDS):
+        requested_types = [CLIENT_METRICS]
+    if not set(requested_types) <= set(RESOURCE_TYPES):
         return [Reply(call.ticket, ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))]
     nodes = [str(node) for node in sorted(broker.cluster.nodes)]
     names = {TOPIC: list(broker.cluster.topics), BROKER: nodes, BROKER_LOGGER: nodes}
-    found = [
-        Resource(resource_name=name, resource_type=kind)
-        for kind in KINDS
-        if kind in wanted
-        for name in names.get(kind, [])
+    resources = [
+        Resource(resource_name=name, resource_type=resource_type)
+        for resource_type in RESOURCE_TYPES
+        if resource_type in requested_types
+        for name in names.get(resource_type, [])
     ]
-    return [Reply(call.ticket, ListConfigResourcesResponse(config_resources=found))]
+    return [Reply(call.ticket, ListConfigResourcesResponse(config_resources=resources))]
 
 
 HANDLER = Handler(Versions.parse("0-1"), handle)

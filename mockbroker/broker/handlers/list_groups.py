@@ -1,4 +1,4 @@
-"""ListGroups: v0-5. A broker lists the groups that it coordinates; clients ask every broker."""
+"""ListGroups: v0-5. Lists the groups that the broker coordinates; clients send it to every broker."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""ListOffsets: v0-11. v0 tells where segments begin; a log here has one.
+"""ListOffsets: v0-11. v0 lists the base offsets of segments; a log has one segment.
 
-Not modelled: tiered storage (nothing is ever tiered).
+Not modelled: tiered storage (no segment is ever tiered).
 """
 
 from __future__ import annotations
@@ -17,90 +17,94 @@ from mockbroker.topics.log import PartitionLog
 from mockbroker.topics.model import Partition
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
-SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}  # question -> version
-CONSUMER = -1  # replica_id of whoever is no replica
+SUPPORTED_SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}  # first version
+CONSUMER_REPLICA_ID = -1  # replica_id of consumers
 READ_COMMITTED = 1
-LOOK_UP = 200  # elements of a slice that looking for a timestamp is worth: a batch is opened
-Answer = ListOffsetsResponse.Topic.Partition
+LOOKUP_COST = 200  # elements of a slice: the records of a batch are decoded
+ResponsePartition = ListOffsetsResponse.Topic.Partition
 
 
 def handle(broker: Broker, call: Call[ListOffsetsRequest], now: float) -> Effects:
-    return begin(call.ticket, _answered(broker, call, now))
+    return begin(call.ticket, _list_offsets(broker, call, now))
 
 
-def _answered(broker: Broker, call: Call[ListOffsetsRequest], now: float) -> Steps:
-    """Each partition is answered once; one that is named twice is refused."""
-    left = broker.slice_size
-    named = Counter(
+def _list_offsets(broker: Broker, call: Call[ListOffsetsRequest], now: float) -> Steps:
+    """List the offset of each partition; a duplicate partition is rejected, with one result."""
+    remaining = broker.slice_size
+    counts = Counter(
         (topic.name, partition.partition_index) for topic in call.request.topics for partition in topic.partitions
     )
-    topics: dict[str, dict[int, Answer]] = {}
+    topics: dict[str, dict[int, ResponsePartition]] = {}
     for topic in call.request.topics:
-        answers = topics.setdefault(topic.name, {})
+        results = topics.setdefault(topic.name, {})
         for partition in topic.partitions:
-            if left <= 0:
+            if remaining <= 0:
                 now = yield []
-                left = broker.slice_size
-            left -= 1 if partition.timestamp in (EARLIEST, LATEST) else LOOK_UP
+                remaining = broker.slice_size
+            remaining -= 1 if partition.timestamp in (EARLIEST, LATEST) else LOOKUP_COST
             index = partition.partition_index
-            if named[topic.name, index] > 1:
-                answers[index] = Answer(partition_index=index, error_code=ErrorCode.INVALID_REQUEST)
+            if counts[topic.name, index] > 1:
+                results[index] = ResponsePartition(partition_index=index, error_code=ErrorCode.INVALID_REQUEST)
             else:
-                answers[index] = _answer(broker, call, topic.name, partition, now)
+                results[index] = _list_offset(broker, call, topic.name, partition, now)
     kind = ListOffsetsResponse.Topic
-    found = [kind(name=name, partitions=list(answers.values())) for name, answers in topics.items()]
-    return [Reply(call.ticket, ListOffsetsResponse(topics=found))]
+    listed = [kind(name=name, partitions=list(results.values())) for name, results in topics.items()]
+    return [Reply(call.ticket, ListOffsetsResponse(topics=listed))]
 
 
-def _answer(
-    broker: Broker, call: Call[ListOffsetsRequest], topic: str, asked: ListOffsetsRequest.Topic.Partition, now: float
-) -> Answer:
-    index = asked.partition_index
+def _list_offset(
+    broker: Broker,
+    call: Call[ListOffsetsRequest],
+    topic: str,
+    requested: ListOffsetsRequest.Topic.Partition,
+    now: float,
+) -> ResponsePartition:
+    index = requested.partition_index
     partition = broker.cluster.partition(topic, index)
-    error = broker.leader_error(partition, call.client.node, asked.current_leader_epoch)
-    if not error and not _known_question(asked.timestamp, call.version):
+    error = broker.leader_error(partition, call.client.node, requested.current_leader_epoch)
+    if not error and not _is_supported(requested.timestamp, call.version):
         error = ErrorCode.UNSUPPORTED_VERSION
     if error or partition is None:
-        return Answer(partition_index=index, error_code=error)
+        return ResponsePartition(partition_index=index, error_code=error)
     if call.version == 0:
-        offsets = _segments(partition.log, asked.timestamp, broker.wall_ms(now))
-        return Answer(partition_index=index, old_style_offsets=offsets[: max(asked.max_num_offsets, 0)])
+        offsets = _segments(partition.log, requested.timestamp, broker.wall_ms(now))
+        return ResponsePartition(partition_index=index, old_style_offsets=offsets[: max(requested.max_num_offsets, 0)])
     try:
-        found = _look_up(partition, asked.timestamp, _end(partition, call.request))
-    except DecodeError:  # Produce looks at the header only, so what is stored may turn out to be no records
-        return Answer(partition_index=index, error_code=ErrorCode.CORRUPT_MESSAGE)
-    if found is None:
-        return Answer(partition_index=index)
-    offset, timestamp = found
-    answer = Answer(partition_index=index, offset=offset, timestamp=timestamp)
-    if call.version >= 4:  # older versions have no place for it, and it may not be dropped in silence
-        at_end = asked.timestamp == LATEST
-        answer.leader_epoch = partition.leader_epoch if at_end else partition.epochs.of(offset)
-    return answer
+        listed = _lookup(partition, requested.timestamp, _readable_end(partition, call.request))
+    except DecodeError:  # Produce validates only the header of a batch
+        return ResponsePartition(partition_index=index, error_code=ErrorCode.CORRUPT_MESSAGE)
+    if listed is None:
+        return ResponsePartition(partition_index=index)
+    offset, timestamp = listed
+    result = ResponsePartition(partition_index=index, offset=offset, timestamp=timestamp)
+    if call.version >= 4:  # older versions have no such field, and it is not ignorable
+        at_end = requested.timestamp == LATEST
+        result.leader_epoch = partition.leader_epoch if at_end else partition.epochs.of(offset)
+    return result
 
 
 def _segments(log: PartitionLog, timestamp: int, now_ms: int) -> list[int]:
-    """The end and the start of the log, if they were there at that time."""
+    """Return the end and the start of the log, if they existed at that time."""
     if timestamp == EARLIEST or log.start == log.end:
-        there = timestamp in (LATEST, EARLIEST) or timestamp >= now_ms
-        return [log.start] if there else []
+        existed = timestamp in (LATEST, EARLIEST) or timestamp >= now_ms
+        return [log.start] if existed else []
     if timestamp == LATEST or timestamp >= now_ms:
         return [log.end, log.start]
     return [log.start] if timestamp >= log.last_timestamp else []
 
 
-def _known_question(timestamp: int, version: int) -> bool:
-    return timestamp >= EARLIEST or SINCE.get(timestamp, version + 1) <= version
+def _is_supported(timestamp: int, version: int) -> bool:
+    return timestamp >= EARLIEST or SUPPORTED_SINCE.get(timestamp, version + 1) <= version
 
 
-def _end(partition: Partition, request: ListOffsetsRequest) -> int:
-    """Where the log ends for whoever asks: consumers may want to see committed records only."""
-    committed = request.isolation_level == READ_COMMITTED and request.replica_id == CONSUMER
+def _readable_end(partition: Partition, request: ListOffsetsRequest) -> int:
+    """Return the end of the log for the client: for consumers with read_committed the last stable offset."""
+    committed = request.isolation_level == READ_COMMITTED and request.replica_id == CONSUMER_REPLICA_ID
     return partition.last_stable if committed else partition.log.end
 
 
-def _look_up(partition: Partition, timestamp: int, end: int) -> tuple[int, int] | None:
-    """Offset and timestamp; a timestamp of -1 where the question is not about one."""
+def _lookup(partition: Partition, timestamp: int, end: int) -> tuple[int, int] | None:
+    """Return offset and timestamp, which is -1 unless the request is about timestamps; None if there is none."""
     log = partition.log
     match timestamp:
         case -1:
@@ -115,8 +119,8 @@ def _look_up(partition: Partition, timestamp: int, end: int) -> tuple[int, int] 
             return _before(log.at_timestamp(timestamp), end)
 
 
-def _before(found: tuple[int, int] | None, end: int) -> tuple[int, int] | None:
-    return found if found and found[0] < end else None
+def _before(listed: tuple[int, int] | None, end: int) -> tuple[int, int] | None:
+    return listed if listed and listed[0] < end else None
 
 
 HANDLER = Handler(Versions.parse("0-11"), handle)

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: v0. Replicas stay where they are, so none is on its way."""
+"""ListPartitionReassignments: v0. Always empty, because replicas cannot be reassigned."""
 
 from __future__ import annotations
 

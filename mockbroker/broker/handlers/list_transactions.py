@@ -1,4 +1,4 @@
-"""ListTransactions: v0-2. Those whose coordinator is asked."""
+"""ListTransactions: v0-2. Lists the transactions that the broker coordinates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mockbroker.broker.handlers.handler import Handler
 from mockbroker.groups.consumer import regex
 from mockbroker.transactions.state import UNSEEN, State, Transaction
 
-Answer = ListTransactionsResponse.Transaction
+ResponseTransaction = ListTransactionsResponse.Transaction
 KNOWN_STATES = UNSEEN | set(State)
 
 
@@ -22,25 +22,27 @@ def handle(broker: Broker, call: Call[ListTransactionsRequest], now: float) -> E
         try:
             names = set(regex.matching(request.transactional_id_pattern, names))
         except regex.InvalidRegex:
-            refused = ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
-            return [Reply(call.ticket, refused)]
-    found = [broker.transactions[name] for name in sorted(names)]
+            error_response = ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+            return [Reply(call.ticket, error_response)]
+    transactions = [broker.transactions[name] for name in sorted(names)]
     states, producers = dict.fromkeys(request.state_filters), frozenset(request.producer_id_filters)
     response = ListTransactionsResponse(
         unknown_state_filters=[name for name in states if name not in KNOWN_STATES],
         transaction_states=[
-            Answer(transactional_id=txn.transactional_id, producer_id=txn.producer_id, transaction_state=txn.state)
-            for txn in found
+            ResponseTransaction(
+                transactional_id=txn.transactional_id, producer_id=txn.producer_id, transaction_state=txn.state
+            )
+            for txn in transactions
             if (not states or txn.state in states)
             and (not producers or txn.producer_id in producers)
-            and _is_long(txn, request.duration_filter, now)
+            and _exceeds_duration(txn, request.duration_filter, now)
         ],
     )
     return [Reply(call.ticket, response)]
 
 
-def _is_long(txn: Transaction, duration_ms: int, now: float) -> bool:
-    """True if the transaction has run for longer. An id without one has run for ever, as at Kafka."""
+def _exceeds_duration(txn: Transaction, duration_ms: int, now: float) -> bool:
+    """Return whether a transaction has run for longer. As in Kafka, an id without a transaction always has."""
     return duration_ms < 0 or txn.started is None or (now - txn.started) * 1000 > duration_ms
 
 

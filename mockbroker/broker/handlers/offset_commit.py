@@ -1,4 +1,4 @@
-"""OffsetCommit: v0-10. v0 wrote to ZooKeeper; a Kafka without it refuses that, and so do we."""
+"""OffsetCommit: v0-10. v0 stored offsets in ZooKeeper; as in Kafka 4, it gets UNSUPPORTED_VERSION."""
 
 from __future__ import annotations
 
@@ -17,73 +17,77 @@ from mockbroker.topics.model import Topic
 
 NONE = ErrorCode.NONE
 COMMIT = EventKind.COMMIT
-EPOCHS_SINCE = 9  # the version from which on a generation may be a member epoch (KIP-848)
-IDS_SINCE = 10  # the version that names topics by their ids
+EPOCHS_SINCE = 9  # first version with member epochs (KIP-848)
+IDS_SINCE = 10  # first version with topic ids instead of names
 RequestTopic = OffsetCommitRequest.Topic
 RequestPartition = OffsetCommitRequest.Topic.Partition
-AnswerPartition = OffsetCommitResponse.Topic.Partition
-Known = tuple[Topic, RequestTopic, RequestPartition]
+ResponsePartition = OffsetCommitResponse.Topic.Partition
+KnownPartition = tuple[Topic, RequestTopic, RequestPartition]
 
 
-class _Answer:
-    """The answer as it grows: what the API layer refused stands first, as at Kafka's."""
+class _ResponseBuilder:
+    """Builds the response. Partitions that do not exist come first, as in Kafka."""
 
     def __init__(self) -> None:
         self.topics: dict[object, OffsetCommitResponse.Topic] = {}
-        self._of: dict[int, OffsetCommitResponse.Topic] = {}  # by identity of what was asked: ids take long to hash
+        # By id() of the topic in the request, because hashing a UUID is slow.
+        self._topics_by_request: dict[int, OffsetCommitResponse.Topic] = {}
 
-    def add(self, asked: RequestTopic, partition: RequestPartition, error: ErrorCode) -> None:
-        topic = self._of.get(id(asked))
+    def add(self, requested: RequestTopic, partition: RequestPartition, error: ErrorCode) -> None:
+        topic = self._topics_by_request.get(id(requested))
         if topic is None:
-            named = OffsetCommitResponse.Topic(name=asked.name, topic_id=asked.topic_id)
-            topic = self._of[id(asked)] = self.topics.setdefault((asked.name, asked.topic_id), named)
-        topic.partitions.append(AnswerPartition(partition_index=partition.partition_index, error_code=error))
+            response_topic = OffsetCommitResponse.Topic(name=requested.name, topic_id=requested.topic_id)
+            key = requested.name, requested.topic_id
+            topic = self._topics_by_request[id(requested)] = self.topics.setdefault(key, response_topic)
+        topic.partitions.append(ResponsePartition(partition_index=partition.partition_index, error_code=error))
 
 
 def handle(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> Effects:
-    answer = _Answer()
+    builder = _ResponseBuilder()
     if call.version == 0:
-        for asked in call.request.topics:
-            for partition in asked.partitions:
-                answer.add(asked, partition, ErrorCode.UNSUPPORTED_VERSION)
-        return [Reply(call.ticket, OffsetCommitResponse(topics=list(answer.topics.values())))]
-    known = _known_partitions(broker, call, answer)
+        for requested in call.request.topics:
+            for partition in requested.partitions:
+                builder.add(requested, partition, ErrorCode.UNSUPPORTED_VERSION)
+        return [Reply(call.ticket, OffsetCommitResponse(topics=list(builder.topics.values())))]
+    known = _known_partitions(broker, call, builder)
     effects: Effects = []
     if known:
         limit = broker.settings.offset_metadata_max_bytes
         group, error = _admit(broker, call, now)
         stored: dict[tuple[str, int], int] = {}
-        for topic, asked, partition in known:
-            outcome = error
+        for topic, requested, partition in known:
+            partition_error = error
             if not error and metadata_too_long(partition.committed_metadata, limit):
-                outcome = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            answer.add(asked, partition, outcome)
-            if group is not None and outcome is NONE:
-                _store(call, group, topic, partition, now)
+                partition_error = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            builder.add(requested, partition, partition_error)
+            if group is not None and partition_error is NONE:
+                _store_offset(call, group, topic, partition, now)
                 stored[topic.name, partition.partition_index] = partition.committed_offset
         if stored:
             effects.append(_note(call, stored))
-    return [*effects, Reply(call.ticket, OffsetCommitResponse(topics=list(answer.topics.values())))]
+    return [*effects, Reply(call.ticket, OffsetCommitResponse(topics=list(builder.topics.values())))]
 
 
-def _known_partitions(broker: Broker, call: Call[OffsetCommitRequest], answer: _Answer) -> list[Known]:
-    known: list[Known] = []
+def _known_partitions(
+    broker: Broker, call: Call[OffsetCommitRequest], builder: _ResponseBuilder
+) -> list[KnownPartition]:
+    known: list[KnownPartition] = []
     by_id = call.version >= IDS_SINCE
     missing = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    for asked in call.request.topics:
-        topic = broker.cluster.find(asked.name, asked.topic_id, by_id=by_id)
-        for partition in asked.partitions:
+    for requested in call.request.topics:
+        topic = broker.cluster.find(requested.name, requested.topic_id, by_id=by_id)
+        for partition in requested.partitions:
             if topic is None:
-                answer.add(asked, partition, missing)
+                builder.add(requested, partition, missing)
             elif topic.partition(partition.partition_index) is None:
-                answer.add(asked, partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                builder.add(requested, partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             else:
-                known.append((topic, asked, partition))
+                known.append((topic, requested, partition))
     return known
 
 
 def _admit(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> tuple[CoordinatedGroup | None, ErrorCode]:
-    """The group if it takes the commit, else the error for every partition. An empty group id is allowed."""
+    """Return the group, or the error of all partitions. An empty group id is allowed."""
     request = call.request
     if error := broker.coordinator_error(request.group_id, call.client.node):
         return None, error
@@ -106,10 +110,10 @@ def _admit(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> tuple
     return (None, error) if error else (group, NONE)
 
 
-def _store(
+def _store_offset(
     call: Call[OffsetCommitRequest], group: CoordinatedGroup, topic: Topic, partition: RequestPartition, now: float
 ) -> None:
-    retention_ms = call.request.retention_time_ms  # v2-4; -1 leaves it to the broker
+    retention_ms = call.request.retention_time_ms  # v2-4; -1: as configured in the broker
     committed = Committed(
         offset=partition.committed_offset,
         leader_epoch=partition.committed_leader_epoch,

@@ -1,4 +1,4 @@
-"""OffsetDelete: v0. Offsets of topics that the group does not read go; those of the others are kept."""
+"""OffsetDelete: v0. Deletes committed offsets of topics to which the group is not subscribed."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
 from mockbroker.groups.coordinated import CoordinatedGroup
 
-Answer = OffsetDeleteResponse.Topic
+ResponseTopic = OffsetDeleteResponse.Topic
 
 
 @dataclass(slots=True)
-class _Topic:
-    """The answer for one topic, however often it is named: partitions that are not there come first."""
+class _TopicResult:
+    """The result of a topic, also if it is named more than once. Partitions that do not exist come first."""
 
-    unknown: list[Answer.Partition] = field(default_factory=list)
-    known: list[Answer.Partition] = field(default_factory=list)
+    missing: list[ResponseTopic.Partition] = field(default_factory=list)
+    existing: list[ResponseTopic.Partition] = field(default_factory=list)
 
 
 def handle(broker: Broker, call: Call[OffsetDeleteRequest], now: float) -> Effects:  # noqa: ARG001
@@ -34,38 +34,40 @@ def handle(broker: Broker, call: Call[OffsetDeleteRequest], now: float) -> Effec
     subscribed = broker.groups.types.of(group).subscribed(group)
     if subscribed is None:
         return [Reply(call.ticket, OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP))]
-    topics: dict[str, _Topic] = {}
+    topics: dict[str, _TopicResult] = {}
     for topic in request.topics:
-        _delete(broker, group, topic, subscribed, topics.setdefault(topic.name, _Topic()))
-    answers = [Answer(name=name, partitions=topic.unknown + topic.known) for name, topic in topics.items()]
+        _delete(broker, group, topic, subscribed, topics.setdefault(topic.name, _TopicResult()))
+    responses = [ResponseTopic(name=name, partitions=topic.missing + topic.existing) for name, topic in topics.items()]
     broker.groups.touch(request.group_id)
     effects: Effects = []
     if group.is_over and broker.release.quirks.last_offset_deletes_group:
         broker.groups.drop(request.group_id)
-        reason = "its last offset went"
+        reason = "its last committed offset was deleted"
         effects.append(
             Note(event=EventKind.DELETE, group=request.group_id, client_id=call.client.client_id, reason=reason)
         )
-    return [*effects, Reply(call.ticket, OffsetDeleteResponse(topics=answers))]
+    return [*effects, Reply(call.ticket, OffsetDeleteResponse(topics=responses))]
 
 
 def _delete(
     broker: Broker,
     group: CoordinatedGroup,
-    asked: OffsetDeleteRequest.Topic,
+    requested: OffsetDeleteRequest.Topic,
     subscribed: Container[str],
-    answer: _Topic,
+    result: _TopicResult,
 ) -> None:
-    for index in (partition.partition_index for partition in asked.partitions):
-        if broker.cluster.partition(asked.name, index) is None:
-            answer.unknown.append(
-                Answer.Partition(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    for index in (partition.partition_index for partition in requested.partitions):
+        if broker.cluster.partition(requested.name, index) is None:
+            result.missing.append(
+                ResponseTopic.Partition(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             )
-        elif asked.name in subscribed:
-            answer.known.append(Answer.Partition(partition_index=index, error_code=ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC))
+        elif requested.name in subscribed:
+            result.existing.append(
+                ResponseTopic.Partition(partition_index=index, error_code=ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
+            )
         else:
-            group.offsets.forget(asked.name, index)
-            answer.known.append(Answer.Partition(partition_index=index))
+            group.offsets.forget(requested.name, index)
+            result.existing.append(ResponseTopic.Partition(partition_index=index))
 
 
 HANDLER = Handler(Versions.parse("0-0"), handle)

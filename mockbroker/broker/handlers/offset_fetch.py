@@ -1,6 +1,6 @@
-"""OffsetFetch: v0-10. v0 read from ZooKeeper; a Kafka without it refuses that, and so do we.
+"""OffsetFetch: v0-10. v0 read offsets from ZooKeeper; as in Kafka 4, it gets UNSUPPORTED_VERSION.
 
-Neither the state of the group nor whether a partition exists is looked at; member epochs (v9) are, in a group of the
+The state of the group and the existence of partitions are not checked. v9+ checks the member epoch in groups of the
 consumer protocol.
 """
 
@@ -21,42 +21,54 @@ from mockbroker.broker.handlers.handler import Handler
 from mockbroker.groups.offsets import Committed, Offsets
 
 NONE = ErrorCode.NONE
-NOTHING = Committed(offset=-1)
-PARTITION = 20  # bytes in a response without metadata
-NO_OFFSETS = Offsets()
+NO_OFFSET = Committed(offset=-1)
+PARTITION_SIZE = 20  # approximate size in bytes in a response, without metadata
+EMPTY_OFFSETS = Offsets()
 Group = OffsetFetchResponse.Group
 Topic = OffsetFetchResponse.Topic
-IDS_SINCE = 10  # the version from which on topics have ids instead of names
-_WantedTopic: TypeAlias = tuple[str, UUID | None, Iterable[int], ErrorCode]  # name, id, partitions, error of all
-Asked: TypeAlias = Sequence[OffsetFetchRequest.Topic] | Sequence[OffsetFetchRequest.Group.Topic]
-Line = TypeVar("Line", OffsetFetchResponse.Topic.Partition, OffsetFetchResponse.Group.Topic.Partition)
+IDS_SINCE = 10  # first version with topic ids instead of names
+_RequestedTopic: TypeAlias = tuple[
+    str, UUID | None, Iterable[int], ErrorCode
+]  # name, id, partition indexes, error of all
+RequestedTopics: TypeAlias = Sequence[OffsetFetchRequest.Topic] | Sequence[OffsetFetchRequest.Group.Topic]
+PartitionResult = TypeVar(
+    "PartitionResult", OffsetFetchResponse.Topic.Partition, OffsetFetchResponse.Group.Topic.Partition
+)
 
 
 @dataclass(slots=True)
 class _Slice:
-    """``size``: partitions of a slice; ``left``: how many of this one remain."""
+    """The budget of a slice.
+
+    Attributes:
+        size: Partitions of a slice.
+        remaining: Partitions that may still be read in this slice.
+    """
 
     size: int
-    left: int = field(init=False)
+    remaining: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.left = self.size
+        self.remaining = self.size
 
     @property
-    def is_over(self) -> bool:
-        return self.left <= 0
+    def is_used_up(self) -> bool:
+        return self.remaining <= 0
 
     def next(self) -> Effects:
-        """Begin the next slice; there are no effects before the last one."""
-        self.left = self.size
+        """Begin the next slice; return the effects of this one, which has none."""
+        self.remaining = self.size
         return []
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """A group's offsets as the client may see them. ``stable``: not while a transaction may change them.
+class _VisibleOffsets:
+    """The committed offsets of a group as the client may read them.
 
-    ``room``: the size that remains for them in the response.
+    Attributes:
+        offsets: The offsets of the group.
+        stable: Whether offsets that are pending in a transaction are errors (``require_stable``).
+        room: The size limit of the response.
     """
 
     offsets: Offsets
@@ -65,8 +77,8 @@ class _Seen:
 
     def get(self, topic: str, partition: int) -> tuple[Committed, ErrorCode]:
         if self.stable and self.offsets.is_unstable(topic, partition):
-            return NOTHING, ErrorCode.UNSTABLE_OFFSET_COMMIT
-        return self.offsets.get(topic, partition) or NOTHING, NONE
+            return NO_OFFSET, ErrorCode.UNSTABLE_OFFSET_COMMIT
+        return self.offsets.get(topic, partition) or NO_OFFSET, NONE
 
     @classmethod
     def of(
@@ -74,138 +86,152 @@ class _Seen:
         broker: Broker,
         call: Call[OffsetFetchRequest],
         group_id: str,
-        asked: Asked | None,
+        requested: RequestedTopics | None,
         room: Room,
         slice_: _Slice,
-    ) -> _Seen:
-        """Read by one request, all at the same time: what takes more than one slice is read from a copy."""
+    ) -> _VisibleOffsets:
+        """Return the offsets of a group, as a copy if they are read in several slices, so that they are consistent."""
         group = broker.groups.get(group_id)
-        offsets = group.offsets if group else NO_OFFSETS  # that a group does not exist is no error
-        most = 2 * len(offsets.committed) if asked is None else sum(1 + len(topic.partition_indexes) for topic in asked)
-        return cls(offsets.copy() if most > slice_.left else offsets, call.request.require_stable, room)
+        offsets = group.offsets if group else EMPTY_OFFSETS  # a missing group is no error
+        size = (
+            2 * len(offsets.committed)
+            if requested is None
+            else sum(1 + len(topic.partition_indexes) for topic in requested)
+        )
+        return cls(offsets.copy() if size > slice_.remaining else offsets, call.request.require_stable, room)
 
 
 def handle(broker: Broker, call: Call[OffsetFetchRequest], now: float) -> Effects:  # noqa: ARG001
     request = call.request
     if call.version >= 8:
         if not request.groups and broker.release.quirks.fetch_of_no_group_is_not_answered:
-            return []  # Kafka 3.9 never answers this, nor what follows on the connection
-        return begin(call.ticket, _groups(broker, call))
-    return begin(call.ticket, _one_group(broker, call))
+            return []  # Kafka 3.9 never answers this request, nor later ones of the connection
+        return begin(call.ticket, _fetch_groups(broker, call))
+    return begin(call.ticket, _fetch_one_group(broker, call))
 
 
-def _groups(broker: Broker, call: Call[OffsetFetchRequest]) -> Steps:
-    """v8+: any number of groups."""
+def _fetch_groups(broker: Broker, call: Call[OffsetFetchRequest]) -> Steps:
+    """Fetch the offsets of several groups (v8+)."""
     room, slice_ = broker.response_room(), _Slice(broker.slice_size)
-    known: dict[tuple[str, str | None, int], tuple[Group, int]] = {}  # of which everything was asked for, and its size
+    fetched_groups: dict[tuple[str, str | None, int], tuple[Group, int]] = {}  # with all topics; and size
     groups: list[Group] = []
-    for asked in call.request.groups:
-        if slice_.is_over:
+    for requested in call.request.groups:
+        if slice_.is_used_up:
             yield slice_.next()
-        slice_.left -= 1
-        key = (asked.group_id, asked.member_id, asked.member_epoch)
-        if asked.topics is None and key in known:
-            group, size = known[key]
+        slice_.remaining -= 1
+        key = (requested.group_id, requested.member_id, requested.member_epoch)
+        if requested.topics is None and key in fetched_groups:
+            group, size = fetched_groups[key]
             room.reserve(size)
         else:
-            before = room.taken
-            group = yield from _group(broker, call, asked, room, slice_)
-            if asked.topics is None:
-                known[key] = group, room.taken - before
+            size_before = room.taken
+            group = yield from _fetch_group(broker, call, requested, room, slice_)
+            if requested.topics is None:
+                fetched_groups[key] = group, room.taken - size_before
         groups.append(group)
     return [Reply(call.ticket, OffsetFetchResponse(groups=groups))]
 
 
-def _one_group(broker: Broker, call: Call[OffsetFetchRequest]) -> Steps:
-    """v0-7: the group stands in the request itself, and topics have names."""
+def _fetch_one_group(broker: Broker, call: Call[OffsetFetchRequest]) -> Steps:
+    """Fetch the offsets of one group, with topic names (v0-7)."""
     request = call.request
-    asked = request.topics
+    requested = request.topics
     error = broker.coordinator_error(request.group_id, call.client.node)
     if error and call.version >= 2:
         return [Reply(call.ticket, OffsetFetchResponse(error_code=error))]
     room, slice_ = broker.response_room(), _Slice(broker.slice_size)
-    seen = _Seen.of(broker, call, request.group_id, asked, room, slice_)
-    wanted: Iterable[tuple[str, Iterable[int]]]
-    if asked is None:
-        error, wanted = NONE, seen.offsets.by_topic().items()
+    visible = _VisibleOffsets.of(broker, call, request.group_id, requested, room, slice_)
+    requested_topics: Iterable[tuple[str, Iterable[int]]]
+    if requested is None:
+        error, requested_topics = NONE, visible.offsets.by_topic().items()
     else:
         error = ErrorCode.UNSUPPORTED_VERSION if call.version == 0 else error
-        wanted = [(topic.name, topic.partition_indexes) for topic in asked]
+        requested_topics = [(topic.name, topic.partition_indexes) for topic in requested]
     topics: list[Topic] = []
-    for name, indexes in wanted:
-        partitions = yield from _lines(Topic.Partition, seen, slice_, name, indexes, error)
+    for name, indexes in requested_topics:
+        partitions = yield from _partition_results(Topic.Partition, visible, slice_, name, indexes, error)
         topics.append(Topic(name=name, partitions=partitions))
     return [Reply(call.ticket, OffsetFetchResponse(topics=topics))]
 
 
-def _lines(
-    kind: type[Line], seen: _Seen, slice_: _Slice, name: str, indexes: Iterable[int], error: int = 0
-) -> Generator[Effects, float, list[Line]]:
-    """The partitions of a topic. Raises: ResponseTooLargeError."""
-    partitions: list[Line] = []
+def _partition_results(
+    struct: type[PartitionResult],
+    visible: _VisibleOffsets,
+    slice_: _Slice,
+    name: str,
+    indexes: Iterable[int],
+    error: int = 0,
+) -> Generator[Effects, float, list[PartitionResult]]:
+    """Return the results of the partitions of a topic, in slices. Raises: ResponseTooLargeError."""
+    partitions: list[PartitionResult] = []
     indexes = list(indexes)
-    slice_.left -= 1
+    slice_.remaining -= 1
     while len(partitions) < len(indexes):
-        if slice_.is_over:
+        if slice_.is_used_up:
             yield slice_.next()
         first = len(partitions)
-        found = [_line(kind, seen, name, index, error) for index in indexes[first : first + slice_.left]]
-        partitions += found
-        slice_.left -= len(found)
-        seen.room.reserve(sum([PARTITION + len(line.metadata or "") for line in found]))
+        chunk = [
+            _partition_result(struct, visible, name, index, error)
+            for index in indexes[first : first + slice_.remaining]
+        ]
+        partitions += chunk
+        slice_.remaining -= len(chunk)
+        visible.room.reserve(sum([PARTITION_SIZE + len(result.metadata or "") for result in chunk]))
     return partitions
 
 
-def _line(kind: type[Line], seen: _Seen, name: str, index: int, error: int) -> Line:
-    """One partition, in the struct of v0-7 or that of v8+, which have the same fields."""
-    found, unstable = (NOTHING, NONE) if error else seen.get(name, index)
-    return kind(
+def _partition_result(
+    struct: type[PartitionResult], visible: _VisibleOffsets, name: str, index: int, error: int
+) -> PartitionResult:
+    """Return the result of a partition in the struct of v0-7 or of v8+, which have the same fields."""
+    committed, unstable = (NO_OFFSET, NONE) if error else visible.get(name, index)
+    return struct(
         partition_index=index,
-        committed_offset=found.offset,
-        committed_leader_epoch=found.leader_epoch,
-        metadata=found.metadata,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
         error_code=error or unstable,
     )
 
 
-def _group(
-    broker: Broker, call: Call[OffsetFetchRequest], asked: OffsetFetchRequest.Group, room: Room, slice_: _Slice
+def _fetch_group(
+    broker: Broker, call: Call[OffsetFetchRequest], requested: OffsetFetchRequest.Group, room: Room, slice_: _Slice
 ) -> Generator[Effects, float, Group]:
-    if error := broker.coordinator_error(asked.group_id, call.client.node):
-        return Group(group_id=asked.group_id, error_code=error)
-    group = broker.groups.get(asked.group_id)
+    if error := broker.coordinator_error(requested.group_id, call.client.node):
+        return Group(group_id=requested.group_id, error_code=error)
+    group = broker.groups.get(requested.group_id)
     if group is not None:
-        error = broker.groups.types.of(group).fetch_error(group, asked.member_id, asked.member_epoch)
+        error = broker.groups.types.of(group).fetch_error(group, requested.member_id, requested.member_epoch)
         if error:
-            return Group(group_id=asked.group_id, error_code=error)
-    seen = _Seen.of(broker, call, asked.group_id, asked.topics, room, slice_)
-    wanted: list[_WantedTopic]
-    if asked.topics is None:
-        named = broker.cluster.topics
-        wanted = [
-            (name, named[name].topic_id if call.version >= IDS_SINCE else None, partitions, NONE)
-            for name, partitions in seen.offsets.by_topic().items()
+            return Group(group_id=requested.group_id, error_code=error)
+    visible = _VisibleOffsets.of(broker, call, requested.group_id, requested.topics, room, slice_)
+    requested_topics: list[_RequestedTopic]
+    if requested.topics is None:
+        cluster_topics = broker.cluster.topics
+        requested_topics = [
+            (name, cluster_topics[name].topic_id if call.version >= IDS_SINCE else None, partitions, NONE)
+            for name, partitions in visible.offsets.by_topic().items()
         ]
     else:
-        wanted = [_wanted(broker, call.version, topic) for topic in asked.topics]
+        requested_topics = [_requested_topic(broker, call.version, topic) for topic in requested.topics]
     topics: list[Group.Topic] = []
-    for name, topic_id, indexes, error in wanted:
-        partitions = yield from _lines(Group.Topic.Partition, seen, slice_, name, indexes, error)
+    for name, topic_id, indexes, error in requested_topics:
+        partitions = yield from _partition_results(Group.Topic.Partition, visible, slice_, name, indexes, error)
         if topic_id is None:
             topics.append(Group.Topic(name=name, partitions=partitions))
         else:
             topics.append(Group.Topic(topic_id=topic_id, partitions=partitions))
-    return Group(group_id=asked.group_id, topics=topics)
+    return Group(group_id=requested.group_id, topics=topics)
 
 
-def _wanted(broker: Broker, version: int, asked: OffsetFetchRequest.Group.Topic) -> _WantedTopic:
-    """From v10 on a topic has its id instead of its name."""
+def _requested_topic(broker: Broker, version: int, requested: OffsetFetchRequest.Group.Topic) -> _RequestedTopic:
+    """Return name, id and partitions of a requested topic. From v10 on requests have topic ids."""
     if version < IDS_SINCE:
-        return asked.name, None, asked.partition_indexes, NONE
-    topic = broker.cluster.by_id.get(asked.topic_id)
+        return requested.name, None, requested.partition_indexes, NONE
+    topic = broker.cluster.by_id.get(requested.topic_id)
     if topic is None:
-        return "", asked.topic_id, asked.partition_indexes, ErrorCode.UNKNOWN_TOPIC_ID
-    return topic.name, asked.topic_id, asked.partition_indexes, NONE
+        return "", requested.topic_id, requested.partition_indexes, ErrorCode.UNKNOWN_TOPIC_ID
+    return topic.name, requested.topic_id, requested.partition_indexes, NONE
 
 
 HANDLER = Handler(Versions.parse("0-10"), handle)

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: v0-4. Brokers of a cluster share their logs, so nothing is ever cut."""
+"""OffsetForLeaderEpoch: v0-4. All replicas share one log, so a log is never truncated."""
 
 from __future__ import annotations
 
@@ -8,41 +8,41 @@ from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
 
-Topic = OffsetForLeaderEpochResponse.Topic
-Answer = Topic.Partition
+ResponseTopic = OffsetForLeaderEpochResponse.Topic
+ResponsePartition = ResponseTopic.Partition
 
 
 def handle(broker: Broker, call: Call[OffsetForLeaderEpochRequest], now: float) -> Effects:  # noqa: ARG001
-    return begin(call.ticket, _answered(broker, call))
+    return begin(call.ticket, _list_end_offsets(broker, call))
 
 
-def _answered(broker: Broker, call: Call[OffsetForLeaderEpochRequest]) -> Steps:
-    topics: list[Topic] = []
-    left = broker.slice_size
+def _list_end_offsets(broker: Broker, call: Call[OffsetForLeaderEpochRequest]) -> Steps:
+    topics: list[ResponseTopic] = []
+    remaining = broker.slice_size
     for topic in call.request.topics:
-        answers: list[Answer] = []
-        for asked in topic.partitions:
-            if left <= 0:
+        results: list[ResponsePartition] = []
+        for requested in topic.partitions:
+            if remaining <= 0:
                 yield []
-                left = broker.slice_size
-            left -= 1
-            answers.append(_answer(broker, call, topic.topic, asked))
-        topics.append(Topic(topic=topic.topic, partitions=answers))
+                remaining = broker.slice_size
+            remaining -= 1
+            results.append(_end_offset(broker, call, topic.topic, requested))
+        topics.append(ResponseTopic(topic=topic.topic, partitions=results))
     return [Reply(call.ticket, OffsetForLeaderEpochResponse(topics=topics))]
 
 
-def _answer(
+def _end_offset(
     broker: Broker,
     call: Call[OffsetForLeaderEpochRequest],
     topic: str,
-    asked: OffsetForLeaderEpochRequest.Topic.Partition,
-) -> Answer:
-    partition = broker.cluster.partition(topic, asked.partition)
-    error = broker.leader_error(partition, call.client.node, asked.current_leader_epoch)
+    requested: OffsetForLeaderEpochRequest.Topic.Partition,
+) -> ResponsePartition:
+    partition = broker.cluster.partition(topic, requested.partition)
+    error = broker.leader_error(partition, call.client.node, requested.current_leader_epoch)
     if error or partition is None:
-        return Answer(partition=asked.partition, error_code=error)
-    epoch, end = partition.epochs.end_of(asked.leader_epoch, partition.log.end)
-    return Answer(partition=asked.partition, leader_epoch=epoch, end_offset=end)
+        return ResponsePartition(partition=requested.partition, error_code=error)
+    epoch, end = partition.epochs.end_of(requested.leader_epoch, partition.log.end)
+    return ResponsePartition(partition=requested.partition, leader_epoch=epoch, end_offset=end)
 
 
 HANDLER = Handler(Versions.parse("0-4"), handle)

@@ -1,7 +1,7 @@
 """Produce: v0-13. Not modelled: quotas.
 
-Batches are opaque but for their header and checksum, unless the settings want records looked at; they are stored as
-they come. The message sets of v0-2 become batches.
+Record batches are stored as received, after validating header and checksum; records are validated only if a setting or
+the header requires it. The message sets of v0-2 are converted to batches.
 """
 
 from __future__ import annotations
@@ -27,86 +27,85 @@ from mockbroker.transactions.state import NO_PRODUCER, Identity
 
 NONE = ErrorCode.NONE
 RequestTopic = ProduceRequest.Topic
-Answer = ProduceResponse.Topic.Partition
+ResponsePartition = ProduceResponse.Topic.Partition
 NOT_ADDED = "Partition was not added to the transaction"
-ABORTABLE_SINCE = 11  # the version that knows TRANSACTION_ABORTABLE
-KIP_890_SINCE = 12  # the version whose batches take their partition into the transaction
-TRANSACTIONAL_AT = CRC_FROM + 1  # the byte of a batch that says it
+ABORTABLE_SINCE = 11  # first version with TRANSACTION_ABORTABLE
+KIP_890_SINCE = 12  # first version that adds partitions to the transaction
+TRANSACTIONAL_AT = CRC_FROM + 1  # offset in a batch of the byte with the transactional bit
 MAGIC_2 = 2
 NO_APPEND_TIME = -1
-BATCHES_AT_BEST = 7  # a batch in an older version is taken all the same, with all of what this version has
-ACKS = (-1, 0, 1)  # all, none, leader: with everything in memory, all and leader are the same
+BATCHES_BEFORE_V3_AS = 7  # batches in v0-2 are validated as in this version
+ACKS = (-1, 0, 1)  # all, none, leader
 ALL = -1
-APPEND = 3  # elements of a slice that appending to a partition is worth
-BYTES = 16_384  # bytes of records that are worth one more
+APPEND_COST = 3  # elements of a slice per partition
+BYTES_PER_ELEMENT = 16_384  # size of records that counts as one more element
 MIN_IN_SYNC = "min.insync.replicas"
 
 
 def handle(broker: Broker, call: Call[ProduceRequest], now: float) -> Effects:
     request = call.request
     if request.transactional_id is None and _has_transactions(request):
-        return _answer(call, _refused(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+        return _respond(call, _error_response(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
     if call.version >= KIP_890_SINCE and request.transactional_id is not None:
-        _join_transaction(broker, call, request.transactional_id, now)
-    if len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1:  # as most requests
-        asked, grown = request.topic_data[0], list[Partition]()
-        answer = _append(broker, call, _topic(broker, call, asked), asked.partition_data[0], grown, now)
-        return _answer(call, ProduceResponse(responses=[_answered(asked, [answer])])) + complete_delayed_fetches(
-            broker, grown
-        )
+        _add_to_transaction(broker, call, request.transactional_id, now)
+    if len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1:  # the most frequent case
+        requested, appended = request.topic_data[0], list[Partition]()
+        result = _append(broker, call, _topic(broker, call, requested), requested.partition_data[0], appended, now)
+        response = ProduceResponse(responses=[_response_topic(requested, [result])])
+        return _respond(call, response) + complete_delayed_fetches(broker, appended)
     return begin(call.ticket, _append_all(broker, call, now))
 
 
 def _append_all(broker: Broker, call: Call[ProduceRequest], now: float) -> Steps:
-    """Append to many partitions. A slice ends after some of them, or with bytes that take as long to check and copy.
+    """Append to many partitions, in slices by number of partitions and size of records.
 
-    Fetches that wait for any of them are read once, at the end: each may wait for all of them.
+    Delayed fetches are completed once, at the end, because a fetch may wait for many of the partitions.
     """
     response = ProduceResponse()
-    grown: list[Partition] = []
-    left = broker.slice_size
-    for asked in _once(call.request.topic_data):
-        topic, answers = _topic(broker, call, asked), list[Answer]()
-        for data in asked.partition_data:
-            if left <= 0:
+    appended: list[Partition] = []
+    remaining = broker.slice_size
+    for requested in _without_duplicates(call.request.topic_data):
+        topic, results = _topic(broker, call, requested), list[ResponsePartition]()
+        for data in requested.partition_data:
+            if remaining <= 0:
                 now = yield []
-                left = broker.slice_size
-                topic = _topic(broker, call, asked)  # which may have been deleted
-            answers.append(_append(broker, call, topic, data, grown, now))
-            left -= APPEND + len(data.records or b"") // BYTES
-        response.responses.append(_answered(asked, answers))
-    return _answer(call, response) + complete_delayed_fetches(broker, grown)
+                remaining = broker.slice_size
+                topic = _topic(broker, call, requested)  # it may have been deleted
+            results.append(_append(broker, call, topic, data, appended, now))
+            remaining -= APPEND_COST + len(data.records or b"") // BYTES_PER_ELEMENT
+        response.responses.append(_response_topic(requested, results))
+    return _respond(call, response) + complete_delayed_fetches(broker, appended)
 
 
-def _topic(broker: Broker, call: Call[ProduceRequest], asked: RequestTopic) -> Topic | None:
-    return broker.cluster.find(asked.name, asked.topic_id, by_id=call.version >= 13)
+def _topic(broker: Broker, call: Call[ProduceRequest], requested: RequestTopic) -> Topic | None:
+    return broker.cluster.find(requested.name, requested.topic_id, by_id=call.version >= 13)
 
 
-def _answered(asked: RequestTopic, answers: list[Answer]) -> ProduceResponse.Topic:
-    return ProduceResponse.Topic(name=asked.name, topic_id=asked.topic_id, partition_responses=answers)
+def _response_topic(requested: RequestTopic, results: list[ResponsePartition]) -> ProduceResponse.Topic:
+    return ProduceResponse.Topic(name=requested.name, topic_id=requested.topic_id, partition_responses=results)
 
 
-def _once(asked: list[RequestTopic]) -> list[RequestTopic]:
-    """Each topic and partition once, as clients name them; of a partition that is named again the last counts."""
-    wanted: dict[tuple[str, UUID], dict[int, RequestTopic.Partition]] = {}
-    for topic in asked:
-        named = wanted.setdefault((topic.name, topic.topic_id), {})
-        named.update((data.index, data) for data in topic.partition_data)
+def _without_duplicates(requested: list[RequestTopic]) -> list[RequestTopic]:
+    """Merge duplicate topics and partitions; the last data of a duplicate partition counts."""
+    partitions_by_topic: dict[tuple[str, UUID], dict[int, RequestTopic.Partition]] = {}
+    for topic in requested:
+        partitions = partitions_by_topic.setdefault((topic.name, topic.topic_id), {})
+        partitions.update((data.index, data) for data in topic.partition_data)
     return [
-        RequestTopic(name=name, topic_id=topic_id, partition_data=list(named.values()))
-        for (name, topic_id), named in wanted.items()
+        RequestTopic(name=name, topic_id=topic_id, partition_data=list(partitions.values()))
+        for (name, topic_id), partitions in partitions_by_topic.items()
     ]
 
 
-def _join_transaction(broker: Broker, call: Call[ProduceRequest], transactional_id: str, now: float) -> None:
-    """Add the partitions of a request to their transaction all at once, so that it is written once (KIP-890).
+def _add_to_transaction(broker: Broker, call: Call[ProduceRequest], transactional_id: str, now: float) -> None:
+    """Add the partitions of a request to the transaction at once, so that it is written once (KIP-890).
 
-    What stops one of them is found when it is appended.
+    Errors of single partitions are reported when their batches are appended.
     """
-    joining: dict[Identity, set[tuple[str, int]]] = {}
-    for asked in call.request.topic_data:
-        topic = broker.cluster.find(asked.name, asked.topic_id, by_id=call.version >= 13)
-        for data in asked.partition_data:
+    partitions_by_producer: dict[Identity, set[tuple[str, int]]] = {}
+    for requested in call.request.topic_data:
+        topic = broker.cluster.find(requested.name, requested.topic_id, by_id=call.version >= 13)
+        for data in requested.partition_data:
             partition = topic.partition(data.index) if topic and not topic.internal else None
             if partition is None or broker.leader_error(partition, call.client.node):
                 continue
@@ -116,15 +115,15 @@ def _join_transaction(broker: Broker, call: Call[ProduceRequest], transactional_
                 continue
             if batch.transactional and batch.producer_id != NO_PRODUCER:
                 producer = Identity(batch.producer_id, batch.producer_epoch)
-                joining.setdefault(producer, set()).add((partition.topic, partition.index))
-    for producer, places in joining.items():
-        if len(places) > 1:
-            broker.transactions.add(transactional_id, producer, places, now)
+                partitions_by_producer.setdefault(producer, set()).add((partition.topic, partition.index))
+    for producer, transaction_partitions in partitions_by_producer.items():
+        if len(transaction_partitions) > 1:
+            broker.transactions.add(transactional_id, producer, transaction_partitions, now)
 
 
 def _has_transactions(request: ProduceRequest) -> bool:
-    """True if some batch says that it is part of a transaction."""
-    for topic in request.topic_data:  # plain loops: every request comes here
+    """Return whether a batch is transactional."""
+    for topic in request.topic_data:  # plain loops, because every request is checked
         for data in topic.partition_data:
             records = data.records
             if records is None or len(records) <= TRANSACTIONAL_AT or records[MAGIC_AT] != MAGIC_2:
@@ -134,15 +133,16 @@ def _has_transactions(request: ProduceRequest) -> bool:
     return False
 
 
-def _refused(request: ProduceRequest, error: ErrorCode) -> ProduceResponse:
-    """The same error for every partition."""
+def _error_response(request: ProduceRequest, error: ErrorCode) -> ProduceResponse:
+    """Return a response with the same error for every partition."""
     return ProduceResponse(
         responses=[
             ProduceResponse.Topic(
                 name=topic.name,
                 topic_id=topic.topic_id,
                 partition_responses=[
-                    Answer(index=data.index, error_code=error, base_offset=-1) for data in topic.partition_data
+                    ResponsePartition(index=data.index, error_code=error, base_offset=-1)
+                    for data in topic.partition_data
                 ],
             )
             for topic in request.topic_data
@@ -150,13 +150,13 @@ def _refused(request: ProduceRequest, error: ErrorCode) -> ProduceResponse:
     )
 
 
-def _answer(call: Call[ProduceRequest], response: ProduceResponse) -> Effects:
+def _respond(call: Call[ProduceRequest], response: ProduceResponse) -> Effects:
     if call.request.acks != 0:
         return [Reply(call.ticket, response)]
-    errors = {answer.error_code for topic in response.responses for answer in topic.partition_responses} - {NONE}
-    if errors:  # nobody reads an answer, so Kafka makes the client look: it closes
+    errors = {result.error_code for topic in response.responses for result in topic.partition_responses} - {NONE}
+    if errors:  # there is no response, so Kafka closes the connection
         names = ", ".join(ErrorCode(error).name for error in sorted(errors))
-        return [Close(call.ticket, f"Produce with acks 0 failed: {names}")]
+        return [Close(call.ticket, f"Produce with acks=0 failed: {names}")]
     return [NoReply(call.ticket)]
 
 
@@ -165,9 +165,9 @@ def _append(
     call: Call[ProduceRequest],
     topic: Topic | None,
     data: ProduceRequest.Topic.Partition,
-    grown: list[Partition],
+    appended: list[Partition],
     now: float,
-) -> Answer:
+) -> ResponsePartition:
     partition = topic.partition(data.index) if topic else None
     error = broker.leader_error(partition, call.client.node)
     if topic is None and call.version >= 13:
@@ -176,63 +176,66 @@ def _append(
         error = ErrorCode.INVALID_REQUIRED_ACKS
     if not error and topic is not None and topic.internal:
         error = ErrorCode.INVALID_TOPIC_EXCEPTION
-    if not error and broker.cluster.down and call.request.acks == ALL and _too_few(broker, topic, partition):
+    if not error and broker.cluster.down and call.request.acks == ALL and _lacks_replicas(broker, topic, partition):
         error = ErrorCode.NOT_ENOUGH_REPLICAS
     if error or partition is None:
-        return Answer(index=data.index, error_code=error, base_offset=-1)
+        return ResponsePartition(index=data.index, error_code=error, base_offset=-1)
     assert topic is not None
     rules = topic.rules
     if rules is None:
         rules = topic.rules = RecordRules.of(topic.configs, broker.settings, broker.release)
     batch = check(data.records, call.version, rules.largest_batch)
     if batch is None:
-        return Answer(index=data.index, base_offset=-1)
+        return ResponsePartition(index=data.index, base_offset=-1)
     if isinstance(batch, ErrorCode):
-        return Answer(index=data.index, error_code=batch, base_offset=-1)
+        return ResponsePartition(index=data.index, error_code=batch, base_offset=-1)
     now_ms = broker.wall_ms(now)
     if rejected := _rejection(broker, batch, rules, partition, now_ms):
         return _rejected(partition, rejected)
     if len(batch.data) > rules.largest_segment:
-        return Answer(index=data.index, error_code=ErrorCode.RECORD_LIST_TOO_LARGE, base_offset=-1)
-    if rules.append_time or batch.log_append_time:  # what producers say of the type of timestamps does not count
+        return ResponsePartition(index=data.index, error_code=ErrorCode.RECORD_LIST_TOO_LARGE, base_offset=-1)
+    if rules.append_time or batch.log_append_time:  # the timestamp type of the producer is ignored
         stamp = now_ms if rules.append_time else batch.max_timestamp
         batch = restamp(batch, stamp, log_append_time=rules.append_time)
-    named = batch.producer_id != NO_PRODUCER  # Kafka checks no others
-    if batch.transactional and named and (error := _transaction_error(broker, call, partition, batch, now)):
-        told = NOT_ADDED if error == ErrorCode.INVALID_TXN_STATE else None
-        return Answer(index=data.index, error_code=error, base_offset=-1, error_message=told)
-    return _store(partition, batch, grown, knows_all=batch.transactional and call.version >= KIP_890_SINCE)
+    has_producer = batch.producer_id != NO_PRODUCER  # Kafka validates only these
+    if batch.transactional and has_producer and (error := _transaction_error(broker, call, partition, batch, now)):
+        message = NOT_ADDED if error == ErrorCode.INVALID_TXN_STATE else None
+        return ResponsePartition(index=data.index, error_code=error, base_offset=-1, error_message=message)
+    return _append_batch(
+        partition, batch, appended, starts_at_zero=batch.transactional and call.version >= KIP_890_SINCE
+    )
 
 
-def _rejected(partition: Partition, rejected: Rejection) -> Answer:
-    return Answer(
+def _rejected(partition: Partition, rejected: Rejection) -> ResponsePartition:
+    return ResponsePartition(
         index=partition.index,
         error_code=rejected.error,
         base_offset=-1,
         log_start_offset=partition.log.start if rejected.text else -1,
         record_errors=[
-            Answer.RecordError(batch_index=index, batch_index_error_message=text) for index, text in rejected.records
+            ResponsePartition.RecordError(batch_index=index, batch_index_error_message=text)
+            for index, text in rejected.records
         ],
         error_message=rejected.text,
     )
 
 
-def _too_few(broker: Broker, topic: Topic | None, partition: Partition | None) -> bool:
-    """True if fewer replicas are in sync than the topic or the broker wants for acks=all; never more than there are.
+def _lacks_replicas(broker: Broker, topic: Topic | None, partition: Partition | None) -> bool:
+    """Return whether fewer replicas are in sync than ``min.insync.replicas`` requires for acks=all.
 
     Source: Partition.effectiveMinIsr.
     """
     assert topic is not None
     assert partition is not None
-    least = topic_configs.effective(topic.configs, MIN_IN_SYNC, broker.settings, broker.release)
-    assert isinstance(least, int)
-    return len(broker.cluster.in_sync(partition)) < min(least, len(partition.replicas))
+    min_in_sync = topic_configs.effective(topic.configs, MIN_IN_SYNC, broker.settings, broker.release)
+    assert isinstance(min_in_sync, int)
+    return len(broker.cluster.in_sync(partition)) < min(min_in_sync, len(partition.replicas))
 
 
 def _transaction_error(
     broker: Broker, call: Call[ProduceRequest], partition: Partition, batch: Batch, now: float
 ) -> ErrorCode:
-    """What the coordinator has against it, unless the transaction has come to this partition already (KIP-890)."""
+    """Return the coordinator's error, or NONE if the partition is part of the ongoing transaction (KIP-890)."""
     producer = Identity(batch.producer_id, batch.producer_epoch)
     if partition.producers.is_open(producer.producer_id, producer.epoch if broker.release.kip890 else None):
         return NONE
@@ -248,47 +251,50 @@ def _transaction_error(
     )
 
 
-def _store(partition: Partition, batch: Batch, grown: list[Partition], *, knows_all: bool) -> Answer:
-    """Append the batch, unless an idempotent producer sent it before or left one out."""
+def _append_batch(
+    partition: Partition, batch: Batch, appended: list[Partition], *, starts_at_zero: bool
+) -> ResponsePartition:
+    """Append a batch, unless it is a duplicate or out of order."""
     log = partition.log
-    fits = _fits_the_log(batch)
-    verdict = partition.producers.check(batch, starts_at_zero=knows_all) if fits else ErrorCode.INVALID_RECORD
-    if isinstance(verdict, Appended):
-        return Answer(
+    outcome: Appended | ErrorCode = ErrorCode.INVALID_RECORD
+    if _is_valid_for_log(batch):
+        outcome = partition.producers.check(batch, starts_at_zero=starts_at_zero)
+    if isinstance(outcome, Appended):
+        return ResponsePartition(
             index=partition.index,
-            base_offset=verdict.base_offset,
-            log_append_time_ms=verdict.max_timestamp,
+            base_offset=outcome.base_offset,
+            log_append_time_ms=outcome.max_timestamp,
             log_start_offset=log.start,
         )
-    if verdict:
-        return Answer(index=partition.index, error_code=verdict, base_offset=-1, log_start_offset=log.start)
+    if outcome:
+        return ResponsePartition(index=partition.index, error_code=outcome, base_offset=-1, log_start_offset=log.start)
     base_offset = partition.append(batch)
-    grown.append(partition)
-    stored_at = batch.max_timestamp if batch.log_append_time else NO_APPEND_TIME
-    return Answer(
-        index=partition.index, base_offset=base_offset, log_append_time_ms=stored_at, log_start_offset=log.start
+    appended.append(partition)
+    append_time = batch.max_timestamp if batch.log_append_time else NO_APPEND_TIME
+    return ResponsePartition(
+        index=partition.index, base_offset=base_offset, log_append_time_ms=append_time, log_start_offset=log.start
     )
 
 
 def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode | None:
-    """The one batch in ``records``, or why it is refused. What stands cut off behind it is dropped, as by Kafka.
+    """Validate the records of a partition; return their only batch, or an error.
 
-    None if there is nothing to store, which only clients with message sets may say.
+    A truncated batch after it is ignored, as in Kafka. An empty message set (v0-2) is valid: None.
     """
     if version < PRODUCE_BATCHES_SINCE:
         if records is None:
             return ErrorCode.INVALID_RECORD
         if len(records) <= MAGIC_AT or records[MAGIC_AT] != MAGIC_2:
             return message_sets.to_batch(records, limit)
-        version = BATCHES_AT_BEST
+        version = BATCHES_BEFORE_V3_AS
     if not records:
         return ErrorCode.INVALID_RECORD
     if len(records) > MAGIC_AT and records[MAGIC_AT] in (0, 1):
-        return ErrorCode.INVALID_RECORD  # message sets are not taken from v3 on
+        return ErrorCode.INVALID_RECORD  # message sets are rejected from v3 on
     try:
         batch = read_batch(records)
     except Truncated:
-        return ErrorCode.INVALID_RECORD if _could_be_cut(records) else ErrorCode.CORRUPT_MESSAGE
+        return ErrorCode.INVALID_RECORD if _may_be_truncated(records) else ErrorCode.CORRUPT_MESSAGE
     except DecodeError:
         return ErrorCode.CORRUPT_MESSAGE
     if not batch.crc_is_right():
@@ -297,28 +303,27 @@ def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode 
         return ErrorCode.MESSAGE_TOO_LARGE
     if not may_be_produced(batch.codec, version):
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    return batch if _is_alone(batch, records) else ErrorCode.INVALID_RECORD
+    return batch if _is_only_batch(batch, records) else ErrorCode.INVALID_RECORD
 
 
 def _rejection(broker: Broker, batch: Batch, rules: RecordRules, partition: Partition, now_ms: int) -> Rejection | None:
-    """What is wrong with the records of a batch. They are read only if its header or a setting makes that necessary."""
+    """Return why records are rejected, or None. Records are decoded only if the header or a setting requires it."""
     if not (rules.need_records(batch, now_ms) or broker.settings.mockbroker_check_records):
         return None
     try:
         decompress(batch.codec, batch.data[HEADER.size :])
-    except LimitError:  # Kafka would take it
+    except LimitError:  # Kafka would accept it
         return None
     except DecodeError:
         return Rejection(ErrorCode.CORRUPT_MESSAGE)
     try:
-        place = f"{partition.topic}-{partition.index}"
-        found = rejection(batch.records(verify_crc=False, copy=False), batch, rules, place, now_ms)
+        partition_name = f"{partition.topic}-{partition.index}"
+        return rejection(batch.records(verify_crc=False, copy=False), batch, rules, partition_name, now_ms)
     except DecodeError:
         return Rejection(ErrorCode.INVALID_RECORD)
-    return found
 
 
-def _is_alone(batch: Batch, records: bytes) -> bool:
+def _is_only_batch(batch: Batch, records: bytes) -> bool:
     if len(records) - len(batch.data) < HEADER.size:
         return True
     try:
@@ -330,14 +335,14 @@ def _is_alone(batch: Batch, records: bytes) -> bool:
     return False
 
 
-def _fits_the_log(batch: Batch) -> bool:
-    """A batch that counts its records right and begins at offset 0, not a control batch."""
-    counted = batch.count > 0 and batch.last_offset_delta == batch.count - 1
-    return counted and batch.base_offset == 0 and not batch.control
+def _is_valid_for_log(batch: Batch) -> bool:
+    """Return whether a batch has a correct record count, begins at offset 0 and is no control batch."""
+    is_counted = batch.count > 0 and batch.last_offset_delta == batch.count - 1
+    return is_counted and batch.base_offset == 0 and not batch.control
 
 
-def _could_be_cut(records: bytes) -> bool:
-    """True if the length in the header is one that a batch can have, and bytes are missing."""
+def _may_be_truncated(records: bytes) -> bool:
+    """Return whether incomplete records begin with a header with a valid batch length."""
     if len(records) < HEADER.size:
         return False
     length: int = HEADER.unpack_from(records)[1]

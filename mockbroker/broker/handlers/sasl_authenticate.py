@@ -1,5 +1,6 @@
-"""SaslAuthenticate: v0-2. Here arrive those that come when nobody asks for them: on a listener without SASL, or after a
-client is known. The others are a matter of its connection (mockbroker/broker/authentication.py).
+"""SaslAuthenticate: v0-2. This handler gets requests that are out of order: without SASL, or after authentication.
+
+The authentication itself is a stage of the connection (mockbroker/broker/authentication.py).
 """
 
 from __future__ import annotations

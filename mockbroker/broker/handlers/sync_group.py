@@ -18,7 +18,7 @@ def handle(broker: Broker, call: Call[SyncGroupRequest], now: float) -> Effects:
         return [sync_error(call.ticket, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)]
     if error := broker.group_error(request.group_id, call.client.node):
         if error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and broker.release.quirks.sync_while_loading_is_rebalance:
-            error = ErrorCode.REBALANCE_IN_PROGRESS  # the rebalance is lost anyway
+            error = ErrorCode.REBALANCE_IN_PROGRESS  # the new coordinator will rebalance
         return [sync_error(call.ticket, error)]
     event = Sync(
         ticket=call.ticket,

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: v0-5. From v5 on the group becomes part of the transaction by it (KIP-890)."""
+"""TxnOffsetCommit: v0-5. From v5 on it also adds the group to the transaction (KIP-890)."""
 
 from __future__ import annotations
 
@@ -15,36 +15,38 @@ from mockbroker.groups.offsets import Committed, metadata_too_long
 from mockbroker.transactions.state import Identity
 
 NONE = ErrorCode.NONE
-ABORTABLE_SINCE = 4  # the version that knows TRANSACTION_ABORTABLE
+ABORTABLE_SINCE = 4  # first version with TRANSACTION_ABORTABLE
 KIP_890_SINCE = 5
 RequestPartition = TxnOffsetCommitRequest.Topic.Partition
-Answer = TxnOffsetCommitResponse.Topic
+ResponseTopic = TxnOffsetCommitResponse.Topic
 
 
 def handle(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> Effects:
-    """Commit the offsets of a request, or of one slice of it, in the transaction of its producer.
+    """Commit the offsets of a request, or of a slice of it, in the transaction of the producer.
 
     The response has each topic once; partitions that do not exist come first. If the transaction ends between two
-    slices, the partitions of the later ones get the error of a producer without a transaction.
+    slices, the partitions of the later slices get an error.
     """
-    places = [(topic.name, partition) for topic in call.request.topics for partition in topic.partitions]
-    known = [(topic, asked) for topic, asked in places if broker.cluster.partition(topic, asked.partition_index)]
-    group, error = _admit(broker, call, now) if known else (None, NONE)
-    errors = {(topic, asked.partition_index): error for topic, asked in known}
+    partitions = [(topic.name, partition) for topic in call.request.topics for partition in topic.partitions]
+    existing, missing = list[tuple[str, RequestPartition]](), list[tuple[str, RequestPartition]]()
+    for topic, partition in partitions:
+        (existing if broker.cluster.partition(topic, partition.partition_index) else missing).append((topic, partition))
+    group, error = _admit(broker, call, now) if existing else (None, NONE)
+    errors = {(topic, partition.partition_index): error for topic, partition in existing}
     if group is not None:
-        for topic, asked in known:
-            errors[topic, asked.partition_index] = _hold(broker, call, group, topic, asked, now)
-    topics: dict[str, Answer] = {}
-    missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    for topic, asked in [*(place for place in places if (place[0], place[1].partition_index) not in errors), *known]:
-        index = asked.partition_index
-        line = Answer.Partition(partition_index=index, error_code=errors.get((topic, index), missing))
-        topics.setdefault(topic, Answer(name=topic)).partitions.append(line)
+        for topic, partition in existing:
+            errors[topic, partition.partition_index] = _add_pending_offset(broker, call, group, topic, partition, now)
+    topics: dict[str, ResponseTopic] = {}
+    for topic, partition in [*missing, *existing]:
+        index = partition.partition_index
+        error = errors.get((topic, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        result = ResponseTopic.Partition(partition_index=index, error_code=error)
+        topics.setdefault(topic, ResponseTopic(name=topic)).partitions.append(result)
     return [Reply(call.ticket, TxnOffsetCommitResponse(topics=list(topics.values())))]
 
 
 def _admit(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> tuple[CoordinatedGroup | None, ErrorCode]:
-    """The group if producer and group agree, else the error for every partition."""
+    """Return the group if the producer and the member are valid, else the error of all partitions."""
     request = call.request
     if error := broker.group_error(request.group_id, call.client.node):
         return None, error
@@ -70,29 +72,29 @@ def _admit(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> tu
     return broker.groups.get(request.group_id) or broker.groups.make(request.group_id, now), NONE
 
 
-def _hold(
+def _add_pending_offset(
     broker: Broker,
     call: Call[TxnOffsetCommitRequest],
     group: CoordinatedGroup,
     topic: str,
-    asked: RequestPartition,
+    partition: RequestPartition,
     now: float,
 ) -> ErrorCode:
-    if metadata_too_long(asked.committed_metadata, broker.settings.offset_metadata_max_bytes):
+    if metadata_too_long(partition.committed_metadata, broker.settings.offset_metadata_max_bytes):
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
     committed = Committed(
-        offset=asked.committed_offset,
-        leader_epoch=asked.committed_leader_epoch,
-        metadata=asked.committed_metadata or "",
+        offset=partition.committed_offset,
+        leader_epoch=partition.committed_leader_epoch,
+        metadata=partition.committed_metadata or "",
         at=now,
     )
     producer = Identity(call.request.producer_id, call.request.producer_epoch)
-    broker.transactions.hold(group, producer, topic, asked.partition_index, committed)
+    broker.transactions.hold(group, producer, topic, partition.partition_index, committed)
     return NONE
 
 
 def _split(broker: Broker, request: TxnOffsetCommitRequest) -> list[TxnOffsetCommitRequest]:
-    # Not in the smaller slices of the simulator: its reference learns of these offsets by the response alone.
+    # Not in the smaller slices of the simulator, whose model sees these offsets only in the response.
     return split_partitions(request, max(broker.slice_size, SLICE_SIZE))
 
 

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: v0-2. Between brokers; an admin that ends a hanging transaction sends it as well."""
+"""WriteTxnMarkers: v0-2. Sent by transaction coordinators, and by an admin that aborts a hanging transaction."""
 
 from __future__ import annotations
 
@@ -14,34 +14,36 @@ from mockbroker.broker.handlers.handler import Handler
 from mockbroker.topics.model import Partition
 from mockbroker.transactions.state import Identity
 
-Answer = WriteTxnMarkersResponse.Marker
-Marker = WriteTxnMarkersRequest.Marker
+ResponseMarker = WriteTxnMarkersResponse.Marker
+RequestMarker = WriteTxnMarkersRequest.Marker
 
 
 def handle(broker: Broker, call: Call[WriteTxnMarkersRequest], now: float) -> Effects:
-    """A producer is answered once, however many of the markers are its own; a marker is written to a partition once."""
+    """Write each marker once to each of its partitions. The response has each producer id once."""
     effects: Effects = []
-    grown: list[Partition] = []
-    found: dict[int, dict[str, dict[int, ErrorCode]]] = {}
+    appended: list[Partition] = []
+    results: dict[int, dict[str, dict[int, ErrorCode]]] = {}
     for marker in call.request.markers:
-        topics = found.setdefault(marker.producer_id, {})
+        topics = results.setdefault(marker.producer_id, {})
         for name, index in dict.fromkeys((topic.name, i) for topic in marker.topics for i in topic.partition_indexes):
-            error = _write(broker, call.client.node, marker, name, index, now, grown, effects)
+            error = _write(broker, call.client.node, marker, name, index, now, appended, effects)
             topics.setdefault(name, {})[index] = error
-    markers = [_answer(producer_id, topics) for producer_id, topics in found.items()]
+    markers = [_response_marker(producer_id, topics) for producer_id, topics in results.items()]
     return [
         *effects,
-        *complete_delayed_fetches(broker, grown),
+        *complete_delayed_fetches(broker, appended),
         Reply(call.ticket, WriteTxnMarkersResponse(markers=markers)),
     ]
 
 
-def _answer(producer_id: int, topics: Mapping[str, Mapping[int, ErrorCode]]) -> Answer:
-    line = Answer.Topic.Partition
-    return Answer(
+def _response_marker(producer_id: int, topics: Mapping[str, Mapping[int, ErrorCode]]) -> ResponseMarker:
+    partition_result = ResponseMarker.Topic.Partition
+    return ResponseMarker(
         producer_id=producer_id,
         topics=[
-            Answer.Topic(name=name, partitions=[line(partition_index=i, error_code=e) for i, e in errors.items()])
+            ResponseMarker.Topic(
+                name=name, partitions=[partition_result(partition_index=i, error_code=e) for i, e in errors.items()]
+            )
             for name, errors in topics.items()
         ],
     )
@@ -50,11 +52,11 @@ def _answer(producer_id: int, topics: Mapping[str, Mapping[int, ErrorCode]]) -> 
 def _write(
     broker: Broker,
     node: int,
-    marker: Marker,
+    marker: RequestMarker,
     topic: str,
     index: int,
     now: float,
-    grown: list[Partition],
+    appended: list[Partition],
     effects: Effects,
 ) -> ErrorCode:
     partition = broker.cluster.partition(topic, index)
@@ -70,7 +72,7 @@ def _write(
     )
     effects += notes
     if not error:
-        grown.append(partition)
+        appended.append(partition)
     return error
 
 

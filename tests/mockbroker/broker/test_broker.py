@@ -1,4 +1,4 @@
-"""The one mutable cell: who coordinates, who leads, and fetches that wait."""
+"""The state of the cluster: coordinators, leaders, and the purgatory of fetches."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def test_every_group_has_one_coordinator():
         assert errors[home] == E.NONE
 
 
-def test_groups_are_spread():
+def test_groups_are_spread_over_all_brokers():
     harness = BrokerHarness(brokers=3)
     assert {harness.broker.coordinator(f"group-{number}") for number in range(30)} == {0, 1, 2}
 
 
 @pytest.mark.parametrize(("brokers", "replicas"), [(1, 1), (2, 2), (5, 3)])
-def test_the_offsets_topic(brokers, replicas):
+def test_offsets_topic_is_created(brokers, replicas):
     harness = BrokerHarness(brokers=brokers, config={"offsets.topic.num.partitions": 7})
     topic = harness.broker.cluster.topics["__consumer_offsets"]
     assert len(topic.partitions) == 7
@@ -58,11 +58,11 @@ def test_leader_error(node, epoch, error):
     assert BrokerHarness(brokers=2).broker.leader_error(partition, node, epoch) == error
 
 
-def test_no_partition_is_unknown():
+def test_missing_partition_is_unknown():
     assert BrokerHarness().broker.leader_error(None, 0) == E.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_member_ids_are_never_the_same():
+def test_member_ids_are_unique():
     broker = BrokerHarness().broker
     ids = {broker.new_member_id("c") for _ in range(100)}
     assert len(ids) == 100
@@ -72,7 +72,7 @@ def test_member_ids_are_never_the_same():
 CONTEXT = FetchContext({}, 0.0, by_id=False)
 
 
-def test_fetches_wait_for_partitions_oldest_first():
+def test_purgatory_returns_watching_fetches_oldest_first():
     purgatory = FetchPurgatory()
     first, second, other = call(1), call(2), call(3)
     purgatory.add(first, CONTEXT, [("t", 0), ("t", 1)])
@@ -89,7 +89,7 @@ def test_fetches_wait_for_partitions_oldest_first():
     assert (purgatory.pending, purgatory.watchers, purgatory.watched) == ({}, {}, {})
 
 
-def test_a_partition_named_twice_in_one_fetch():
+def test_purgatory_accepts_a_duplicate_partition():
     purgatory = FetchPurgatory()
     twice = call(1)
     purgatory.add(twice, CONTEXT, [("t", 0), ("t", 0)])

@@ -1,4 +1,4 @@
-"""A broker's settings, as real brokers with the same settings describe theirs."""
+"""Broker configurations, compared with those that real brokers with the same settings returned."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from mockbroker.base.settings import Settings
 from mockbroker.broker.broker_configs import broker_configs
 from mockbroker.topics.model import Node
 
-STATIC = 4  # config_source; 3 is a default of the whole cluster, which is no setting of a broker
+STATIC = 4  # config_source; 3 is a cluster-wide default, not a configuration of a broker
 NODE = Node(1, "127.0.0.1", 19120)
-OUR_OWN = {  # settings with another default here
+OUR_OWN = {  # configurations with another default in mockbroker
     "advertised.listeners",
     "group.consumer.assignors",
     "group.consumer.migration.policy",
@@ -32,7 +32,7 @@ def all_of(release: str, **given: object) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_as_a_real_broker_with_the_same_settings(release: str) -> None:
+def test_configs_equal_those_of_a_recorded_broker(release: str) -> None:
     known = {name for name, found in kafka_settings().items() if release in found}
     answer = {config["name"]: config for config in recorded(release) if config["name"] in known}
     given = {name: config["value"] for name, config in answer.items() if config["config_source"] == STATIC}
@@ -48,7 +48,7 @@ def test_as_a_real_broker_with_the_same_settings(release: str) -> None:
             assert one.is_given is (config["config_source"] == STATIC), name
 
 
-def test_settings_that_only_this_broker_has() -> None:
+def test_configs_of_mockbroker_are_described() -> None:
     found = all_of("4.2", mockbroker_users="alice:secret", ssl_key_password="secret", log_retention_ms=5)
     assert {name for name in found if name.startswith("mockbroker.")} == {
         name for name in Settings().by_name() if name.startswith("mockbroker.")

@@ -1,4 +1,4 @@
-"""Coordinators that move, fail and come back, as clients see it."""
+"""Failover of group coordinators and partition leaders, from the clients' point of view."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LOAD = {"mockbroker.coordinator.load.ms": 1_000}
 
 
 class Failing(BrokerHarness):
-    """Three brokers, and what a cluster does with them."""
+    """A cluster of three brokers, whose brokers and leaders the tests change."""
 
     def __init__(self, **how: Any) -> None:
         super().__init__(brokers=3, topics={}, **how)
@@ -48,7 +48,7 @@ class Failing(BrokerHarness):
         cluster.create_topic("alone", [[0]])
 
     def make(self, what: Any, *args: Any) -> None:
-        """Let something happen: a function of failover.py without broker and time."""
+        """Call a function of failover.py, with the broker state and the time added to its arguments."""
         self._take(self.router.finish(what(self.broker, *args, now=self.now), self.now))
 
     @property
@@ -75,7 +75,7 @@ class Failing(BrokerHarness):
         return E(found.error_code), found.node_id
 
     def leaders(self, node: int, topic: str = "t") -> tuple[list[int], list[int], list[list[int]], list[list[int]]]:
-        """As a broker tells them: brokers; leaders, in-sync and offline replicas of each partition."""
+        """Return metadata of a broker: brokers; leaders, in-sync and offline replicas of each partition."""
         answer = self.ask(MetadataRequest(topics=[MetadataRequest.Topic(name=topic)]), 9, node=node)
         found = answer.topics[0].partitions
         return (
@@ -91,10 +91,10 @@ def harness() -> Failing:
     return Failing()
 
 
-# --- groups go on ------------------------------------------------------------------------------------------------
+# --- failover of groups ------------------------------------------------------------------------------------------------
 
 
-def test_a_group_goes_on_at_the_next_coordinator(harness):
+def test_group_continues_on_the_new_coordinator(harness):
     member_id = stable_member(harness, "g")
     old = harness.coordinator
     harness.move()
@@ -104,8 +104,8 @@ def test_a_group_goes_on_at_the_next_coordinator(harness):
     assert {harness.find(node) for node in range(3)} == {(E.NONE, harness.coordinator)}
 
 
-def test_the_next_coordinator_has_all_four_of_its_jobs():
-    """It hands out shares, has the offsets, knows the group though the broker is lost, and counts heartbeats."""
+def test_new_coordinator_takes_over_all_tasks():
+    """It answers SyncGroup and OffsetFetch, keeps the generation, and expires sessions."""
     harness = AssignorHarness(brokers=3, topics={"t": 6}, config={"group.initial.rebalance.delay.ms": 500})
     for name in "abc":
         harness.member(name)
@@ -124,7 +124,7 @@ def test_the_next_coordinator_has_all_four_of_its_jobs():
     for each in harness.members:
         assert each.heartbeat() == E.NONE
         each.forget()
-    harness.settle()  # they ask for their shares again
+    harness.settle()  # the members sync again
     assert harness.shares() == before
     assert {each.generation for each in harness.members} == {1}
     first.stop()
@@ -138,13 +138,13 @@ def test_the_next_coordinator_has_all_four_of_its_jobs():
     assert others[0].committed() == {("t", index): index + 1 for index in range(6)}
 
 
-def test_while_it_reads(harness):
+def test_requests_while_the_coordinator_loads(harness):
     harness = Failing(config=LOAD)
     member_id = stable_member(harness, "g")
     harness.move()
     node = harness.coordinator
     harness.wait(0.9)
-    assert harness.beat(member_id) == E.NONE  # so that nobody joins again for it
+    assert harness.beat(member_id) == E.NONE  # so that no member rejoins because of it
     assert harness.beat("anybody", 77) == E.NONE
     sync = SyncGroupRequest(group_id="g", generation_id=1, member_id=member_id)
     assert harness.ask(sync, 3, node=node).error_code == E.COORDINATOR_LOAD_IN_PROGRESS
@@ -161,7 +161,7 @@ def test_while_it_reads(harness):
     assert [event.event for event in harness.journal.events][-2:] == ["unload", "load"]
 
 
-def test_while_an_old_coordinator_reads():
+def test_sync_while_loading_is_rebalance_before_4_0():
     harness = Failing(config=LOAD, release=RELEASES["3.9"])
     member_id = stable_member(harness, "g")
     harness.move()
@@ -170,7 +170,7 @@ def test_while_an_old_coordinator_reads():
     assert harness.ask(sync, 3, node=harness.coordinator).error_code == E.REBALANCE_IN_PROGRESS
 
 
-def test_who_waits_is_told(harness):
+def test_pending_join_gets_not_coordinator(harness):
     node = harness.coordinator
     member_id = stable_member(harness, "g")
     joining = harness.send(BrokerHarness.join("g"), 3, node=node)
@@ -180,7 +180,7 @@ def test_who_waits_is_told(harness):
     assert harness.beat(member_id) == E.NONE
 
 
-def test_who_waits_for_the_leader_is_told(harness):
+def test_pending_sync_gets_not_coordinator(harness):
     node = harness.coordinator
     first = harness.send(BrokerHarness.join("g"), 3, node=node).answer.member_id
     second = harness.send(BrokerHarness.join("g"), 3, node=node)
@@ -190,11 +190,11 @@ def test_who_waits_for_the_leader_is_told(harness):
     assert waiting.parked
     harness.move()
     assert waiting.answer.error_code == E.NOT_COORDINATOR
-    group = harness.broker.groups["g"]  # it was never Stable, so nothing is written but that there is one
+    group = harness.broker.groups["g"]  # never Stable, so only the existence of the group is written
     assert (group.state_name, group.generation, group.members) == ("Empty", 0, {})
 
 
-def test_a_group_that_an_old_coordinator_was_about_to_make():
+def test_empty_group_before_4_0_after_failover():
     harness = Failing(release=RELEASES["3.9"])
     harness.send(BrokerHarness.join("g"), 3, node=harness.coordinator)
     harness.move()
@@ -203,7 +203,7 @@ def test_a_group_that_an_old_coordinator_was_about_to_make():
 
 def test_group_with_only_a_pending_member_is_written(harness):
     node = harness.coordinator
-    harness.send(BrokerHarness.join("g"), 4, node=node)  # for an id
+    harness.send(BrokerHarness.join("g"), 4, node=node)  # pending member
     harness.move()
     assert harness.broker.groups["g"].begun
     deleted = harness.ask(DeleteGroupsRequest(groups_names=["g"]), 1, node=harness.coordinator)
@@ -212,7 +212,7 @@ def test_group_with_only_a_pending_member_is_written(harness):
     assert "g" not in harness.broker.groups
 
 
-def test_sessions_begin_anew(harness):
+def test_failover_restarts_session_timeouts(harness):
     member_id = stable_member(harness, "g")
     harness.wait(9.0)
     harness.move()
@@ -223,14 +223,14 @@ def test_sessions_begin_anew(harness):
     assert harness.beat(member_id) == E.UNKNOWN_MEMBER_ID
 
 
-def test_more_members_than_a_group_may_have_now(harness):
+def test_members_above_group_max_size_after_failover(harness):
     member_id = stable_member(harness, "g")
     object.__setattr__(harness.broker.settings, "group_max_size", 0)
     harness.move()
     assert harness.beat(member_id) == E.REBALANCE_IN_PROGRESS
 
 
-def test_other_groups_see_nothing(harness):
+def test_groups_of_other_coordinators_are_unaffected(harness):
     member_id = stable_member(harness, "h")
     before = harness.broker.groups["h"]
     harness.move()
@@ -241,7 +241,7 @@ def test_other_groups_see_nothing(harness):
 # --- brokers -----------------------------------------------------------------------------------------------------
 
 
-def test_a_broker_is_lost(harness):
+def test_loss_of_a_broker(harness):
     member_id = stable_member(harness, "g")
     harness.kill(0)
     assert harness.leaders(1) == ([1, 2], [1, 1], [[1, 2], [1, 2]], [[0], [0]])
@@ -252,7 +252,7 @@ def test_a_broker_is_lost(harness):
     assert harness.beat(member_id) == E.NONE
 
 
-def test_until_it_is_noticed(harness):
+def test_loss_that_is_not_yet_noticed(harness):
     member_id = stable_member(harness, "g")
     old = harness.coordinator
     other = harness.other
@@ -264,10 +264,10 @@ def test_until_it_is_noticed(harness):
     harness.wait(0.2)
     assert harness.coordinator != old
     harness.wait(9.7)
-    assert harness.beat(member_id) == E.NONE  # its session begins when the group is read
+    assert harness.beat(member_id) == E.NONE  # its session begins when the group is loaded
 
 
-def test_back_before_it_is_noticed(harness):
+def test_broker_restarts_before_its_loss_is_noticed(harness):
     member_id = stable_member(harness, "g")
     old = harness.coordinator
     harness.kill(old, 9.0)
@@ -279,7 +279,7 @@ def test_back_before_it_is_noticed(harness):
     assert old in harness.broker.cluster.nodes
 
 
-def test_nobody_is_left_to_coordinate(harness):
+def test_no_live_replica_no_coordinator(harness):
     member_id = stable_member(harness, "g")
     for node in (0, 1):
         harness.kill(node)
@@ -297,7 +297,7 @@ def test_nobody_is_left_to_coordinate(harness):
     assert harness.beat(member_id) == E.NONE
 
 
-def test_what_cannot_be(harness):
+def test_invalid_actions_are_rejected(harness):
     partition = harness.broker.cluster.partition("alone", 0)
     with pytest.raises(
         failover.FailoverError, match=r"broker 1 is not an in-sync replica of alone-0 \(in-sync: \[0\]\)"
@@ -313,7 +313,7 @@ def test_what_cannot_be(harness):
     assert failover.move_leader(harness.broker, partition, 0, 0.0) == []
 
 
-def test_a_fetch_that_waits_hears_that_the_leader_moved(harness):
+def test_leader_change_completes_a_delayed_fetch(harness):
     place = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=1_000)
     topics = [FetchRequest.Topic(topic="t", partitions=[place])]
     asked = FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=topics)
@@ -323,7 +323,7 @@ def test_a_fetch_that_waits_hears_that_the_leader_moved(harness):
     assert waiting.answer.responses[0].partitions[0].error_code == E.NOT_LEADER_OR_FOLLOWER
 
 
-def test_too_few_replicas_for_acks_all(harness):
+def test_acks_all_requires_min_insync_replicas(harness):
     def write(acks: int) -> E:
         records = build_batch([Record(value=b"v")])
         data = ProduceRequest.Topic.Partition(index=1, records=records)
@@ -340,7 +340,7 @@ def test_too_few_replicas_for_acks_all(harness):
     assert write(1) == E.NONE
 
 
-LEAST = [  # min.insync.replicas of the broker, brokers that are away, answer to acks=all of a partition with 2 replicas
+LEAST = [  # min.insync.replicas of the broker, stopped brokers, error of acks=all in a partition with 2 replicas
     (1, [0], E.NONE),
     (2, [], E.NONE),
     (2, [2], E.NONE),
@@ -352,7 +352,7 @@ LEAST = [  # min.insync.replicas of the broker, brokers that are away, answer to
 
 @pytest.mark.parametrize(("least", "away", "error"), LEAST)
 def test_min_insync_replicas_of_the_broker(least, away, error):
-    """No more than the partition has, as a broker of 4.2.0 with one broker and 2 answered."""
+    """At most the number of replicas counts, as recorded with a cluster of one broker and a setting of 2."""
     harness = Failing(config={"min.insync.replicas": least})
     harness.broker.cluster.create_topic("two", [[1, 0]])
     for node in away:
@@ -362,7 +362,7 @@ def test_min_insync_replicas_of_the_broker(least, away, error):
     assert E(harness.ask(asked, 9, node=1).responses[0].partition_responses[0].error_code) == error
 
 
-def test_the_preferred_leader_is_elected(harness):
+def test_preferred_leader_election(harness):
     member_id = stable_member(harness, "g")
     harness.kill(0)
 
@@ -389,7 +389,7 @@ def test_the_preferred_leader_is_elected(harness):
 # --- stale metadata ----------------------------------------------------------------------------------------------
 
 
-def test_a_broker_that_hears_of_nothing(harness):
+def test_broker_with_frozen_metadata(harness):
     member_id = stable_member(harness, "g")
     old, stale = harness.coordinator, harness.other
     harness.broker.frozen_metadata[stale] = harness.broker.cluster.snapshot()
@@ -404,7 +404,7 @@ def test_a_broker_that_hears_of_nothing(harness):
     assert harness.find(stale) == (E.NONE, harness.coordinator)
 
 
-def test_a_broker_that_has_not_heard_of_the_transaction_log(harness):
+def test_frozen_metadata_without_transaction_log(harness):
     stale = harness.other
     harness.broker.frozen_metadata[stale] = harness.broker.cluster.snapshot()
     asked = FindCoordinatorRequest(coordinator_keys=["p"], key_type=1)
@@ -412,7 +412,7 @@ def test_a_broker_that_has_not_heard_of_the_transaction_log(harness):
     assert harness.ask(asked, 4, node=stale).coordinators[0].error_code == E.COORDINATOR_NOT_AVAILABLE
 
 
-# --- what is written ---------------------------------------------------------------------------------------------
+# --- recovery from the logs ---------------------------------------------------------------------------------------------
 
 
 def test_pending_transactional_offsets_survive_a_failover(harness):
@@ -434,7 +434,7 @@ def test_pending_transactional_offsets_survive_a_failover(harness):
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_a_marker_that_a_crash_took_is_written_again(committed):
+def test_transaction_marker_lost_in_a_crash_is_rewritten(committed):
     harness = BrokerHarness()
     producer = Producer(harness, "p")
     assert (producer.init(), producer.commit("g", 7), producer.end(committed=committed)) == (E.NONE, E.NONE, E.NONE)
@@ -445,7 +445,7 @@ def test_a_marker_that_a_crash_took_is_written_again(committed):
 
 
 def recovered_without_markers(harness: BrokerHarness) -> Broker:
-    """The broker after a crash that took the ends of transactions from the offsets topic, and left that it was so."""
+    """Return a broker recovered after a crash: the transaction log is complete, transaction markers are missing."""
     old = harness.broker.cluster
     topics = []
     for topic in old.topics.values():

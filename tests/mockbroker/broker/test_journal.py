@@ -1,4 +1,4 @@
-"""What is written down, and how it reads."""
+"""The journal and the JSON form of its events."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_events_are_in_order_with_milliseconds_since_the_start(journal):
     ]
 
 
-def test_listeners_hear_each_event_once(journal):
+def test_listeners_are_called_once_per_event(journal):
     heard: list[Event] = []
     journal.listeners.append(heard.append)
     journal.record(Note(event=EventKind.JOIN, group="g"), 100.0)
@@ -48,14 +48,14 @@ def test_listeners_hear_each_event_once(journal):
     [
         pytest.param(assigned(encode_stored(PLAN, 0)), {"t": [0, 2], "u": [1]}, id="v0"),
         pytest.param(assigned(encode_stored(PLAN, 3)), {"t": [0, 2], "u": [1]}, id="v3"),
-        pytest.param(assigned(b""), {}, id="nothing"),
+        pytest.param(assigned(b""), {}, id="no assignment"),
         pytest.param(assigned(None), None, id="not an assignment"),
         pytest.param(assigned(b"\xff\xff\xff"), None, id="garbage"),
         pytest.param(assigned(b"\x00"), None, id="too short"),
         pytest.param(assigned(encode_stored(PLAN, 0), "connect"), None, id="another protocol type"),
     ],
 )
-def test_assignments_are_read_where_they_can_be(journal, note, assignment):
+def test_assignment_is_decoded_if_possible(journal, note, assignment):
     journal.record(note, 100.0)
     assert journal.events[0].assignment == assignment
 
@@ -79,7 +79,7 @@ def test_json_omits_optional_fields_without_a_value(journal):
     ]
 
 
-def test_the_oldest_events_go_where_a_bound_is_set():
+def test_oldest_events_are_removed_above_max_events():
     journal = Journal(0.0)
     journal.max_events = 10
     for number in range(100):

@@ -1,4 +1,4 @@
-"""A partition in the responses that describe it."""
+"""Partition metadata in the responses that contain it."""
 
 from __future__ import annotations
 

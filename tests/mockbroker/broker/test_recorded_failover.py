@@ -1,4 +1,4 @@
-"""Groups after their only broker was killed and is back: ours are as those of a real one, story by story."""
+"""Groups after their only broker was killed and restarted, compared with recordings of real brokers."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ CONFIG = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms":
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_as_the_real_one(release: str) -> None:
+def test_failover_equals_the_recorded_broker(release: str) -> None:
     with run_cluster(topics={TOPIC: 3}, config=CONFIG, as_version=RELEASES[release]) as cluster:
 
         def die_and_return() -> None:
             cluster.kill_broker(0)
             cluster.start_broker(0)
 
-        told = tell_all((cluster.nodes[0].host, cluster.nodes[0].port), release, die_and_return)
-    assert told == json.loads((ROOT / "fixtures" / "failover" / f"{release}.json").read_text("utf-8"))
+        recorded = tell_all((cluster.nodes[0].host, cluster.nodes[0].port), release, die_and_return)
+    assert recorded == json.loads((ROOT / "fixtures" / "failover" / f"{release}.json").read_text("utf-8"))
 
 
-def test_every_story_was_told_to_a_real_one() -> None:
-    told = {
+def test_every_scenario_was_recorded() -> None:
+    recorded = {
         name for release in RELEASES for name in json.loads((ROOT / f"fixtures/failover/{release}.json").read_text())
     }
-    assert told == set(STORIES)
+    assert recorded == set(STORIES)

@@ -16,22 +16,22 @@ def call(frame: bytes = FRAME) -> Call[HeartbeatRequest]:
     return Call(Ticket(1, 7, HEARTBEAT, 4), Client(2, "c", "/127.0.0.1"), REQUEST, frame)
 
 
-def test_a_request_is_told_with_its_time() -> None:
+def test_request_has_its_time() -> None:
     log = RequestLog(100.0)
-    asked = call()
-    log.record(asked, 101.5)
-    (told,) = log.select("Heartbeat")
-    assert (told.time_ms, told.api, told.version, told.client_id) == (1500, "Heartbeat", 4, "c")
-    assert (told.node, told.host) == (2, "127.0.0.1")
-    assert told.body == asked.request
+    received = call()
+    log.record(received, 101.5)
+    (request,) = log.select("Heartbeat")
+    assert (request.time_ms, request.api, request.version, request.client_id) == (1500, "Heartbeat", 4, "c")
+    assert (request.node, request.host) == (2, "127.0.0.1")
+    assert request.body == received.request
     assert log.select("Fetch") == []
     log.restart(200.0)
     assert log.select() == []
-    log.record(asked, 200.0)
+    log.record(received, 200.0)
     assert log.select()[0].time_ms == 0
 
 
-LIMITS = [  # bytes of each, how many are kept
+LIMITS = [  # size of each request, number of kept requests
     (60, REQUESTS_KEPT),
     (BYTES_KEPT // 4, 4),
     (BYTES_KEPT // 4 + 1, 3),
@@ -40,11 +40,11 @@ LIMITS = [  # bytes of each, how many are kept
 
 
 @pytest.mark.parametrize(("size", "kept"), LIMITS)
-def test_the_oldest_go_first(size: int, kept: int) -> None:
+def test_oldest_requests_are_removed_first(size: int, kept: int) -> None:
     log = RequestLog(0.0)
-    asked = call(FRAME + bytes(size - len(FRAME)))  # what stands behind the body is ignored
+    received = call(FRAME + bytes(size - len(FRAME)))  # trailing bytes are ignored
     for number in range(REQUESTS_KEPT + 5):
-        log.record(asked, float(number))
-    assert [told.time_ms for told in log.select()] == [
+        log.record(received, float(number))
+    assert [request.time_ms for request in log.select()] == [
         n * 1000 for n in range(REQUESTS_KEPT + 5 - kept, REQUESTS_KEPT + 5)
     ]

@@ -1,11 +1,11 @@
-"""ResponseCache that stay the same: kept while the cluster is as it was, and no more than fit."""
+"""The response cache: validity by metadata epoch, and its size limit."""
 
 from __future__ import annotations
 
 from mockbroker.broker.response_cache import MAX_BYTES, ResponseCache
 
 
-def test_an_answer_is_kept_for_its_epoch_alone():
+def test_response_is_valid_for_its_epoch_only():
     answers = ResponseCache()
     assert answers.get(0, "q") is None
     response, encoded = answers.keep(0, "q", "yes", 10)
@@ -18,7 +18,7 @@ def test_an_answer_is_kept_for_its_epoch_alone():
     assert answers.get(0, "q") is None
 
 
-def test_bytes_are_bounded():
+def test_size_is_limited():
     answers = ResponseCache()
     for number in range(10):
         answers.keep(0, number, "yes", MAX_BYTES // 4)
@@ -26,7 +26,7 @@ def test_bytes_are_bounded():
     assert answers.get(0, 9) is not None
 
 
-def test_one_that_is_too_large_is_not_kept_and_drives_nobody_out():
+def test_too_large_response_is_not_cached():
     answers = ResponseCache()
     answers.keep(0, "small", "yes", 1)
     assert answers.keep(0, "large", "yes", MAX_BYTES + 1)[0] == "yes"

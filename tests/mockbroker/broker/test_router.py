@@ -1,4 +1,4 @@
-"""One step of the whole broker: what it serves, what it forgets, what it writes down."""
+"""The router: served APIs, deadlines, discarded requests and the journal."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ def harness() -> BrokerHarness:
     return BrokerHarness()
 
 
-def test_what_is_served(harness):
+def test_served_apis(harness):
     assert harness.router.serves(11, 9)
     assert not harness.router.serves(11, 10)
     assert not harness.router.serves(11, -1)
     assert not harness.router.serves(999, 0)
 
 
-def test_only_what_it_was_given_is_served_and_told(harness):
+def test_only_apis_with_a_handler_are_served(harness):
     router = Router(harness.broker, Journal(0.0), {18: HANDLERS[18]})
     assert not router.serves(11, 9)
     assert set(harness.broker.advertised_versions) == {18}
 
 
 def test_each_key_has_the_handler_of_its_api():
-    """As KafkaApis.handle has one method for each."""
+    """Like KafkaApis.handle, which has one method per API."""
     stems = {key: re.sub(r"(?<!^)(?=[A-Z])", "_", APIS[key].name).lower() for key in HANDLERS}
     places = {key: handler.handle.__module__ for key, handler in HANDLERS.items()}
     assert places == {key: f"mockbroker.broker.handlers.{stem}" for key, stem in stems.items()}
@@ -58,11 +58,11 @@ def test_each_key_has_the_handler_of_its_api():
 
 @pytest.mark.parametrize("key", HANDLERS, ids=lambda key: APIS[key].name)
 def test_request_goes_only_to_the_handler_of_its_api_key(harness, key):
-    told = []
+    handled = []
 
     def spy(at: int) -> Any:
         def handle(broker: Any, call: Any, now: Any) -> Any:
-            told.append((at, broker, call, now))
+            handled.append((at, broker, call, now))
             return [NoReply(call.ticket)]
 
         return replace(HANDLERS[at], handle=handle)
@@ -74,15 +74,15 @@ def test_request_goes_only_to_the_handler_of_its_api_key(harness, key):
     frame = encode_request(request, version, correlation_id=1, client_id="c")
     call = Call(ticket, Client(0, "c", "/127.0.0.1"), request, frame)
     assert router.step(call, 7.0) == [NoReply(ticket)]
-    assert told == [(key, harness.broker, call, 7.0)]
+    assert handled == [(key, harness.broker, call, 7.0)]
 
 
-def test_nothing_is_due_at_first(harness):
+def test_no_deadline_in_an_idle_broker(harness):
     assert harness.router.deadline() == inf
     assert harness.router.tick(1e9) == []
 
 
-def test_groups_and_fetches_have_one_list_of_deadlines(harness):
+def test_deadline_is_the_first_of_groups_and_fetches(harness):
     harness.ask(join(), 3)
     partition = FetchRequest.Topic.Partition(partition=0, partition_max_bytes=1)
     topics = [FetchRequest.Topic(topic="t", partitions=[partition])]
@@ -92,11 +92,11 @@ def test_groups_and_fetches_have_one_list_of_deadlines(harness):
     assert sent.at == 5.0
     assert harness.router.deadline() > 5.0
     harness.wait(5.0)
-    assert harness.broker.groups["g"].members == {}  # the session
+    assert harness.broker.groups["g"].members == {}  # session timeout
     assert len(harness.broker.groups["g"].waits) == 0
 
 
-def test_one_tick_is_one_thing_that_is_due(harness):
+def test_one_tick_runs_one_deadline(harness):
     for group_id in ("g", "h"):
         harness.ask(join(group_id=group_id), 3)
     harness.now = 20.0
@@ -107,7 +107,7 @@ def test_one_tick_is_one_thing_that_is_due(harness):
     assert harness.router.deadline() > 20.0
 
 
-def test_a_parked_join_of_somebody_who_went_stays_parked():
+def test_pending_join_survives_its_connection():
     harness = BrokerHarness(config={"group.initial.rebalance.delay.ms": 3_000})
     sent = harness.send(join(), 3)
     harness.router.forget(sent.ticket)
@@ -116,18 +116,18 @@ def test_a_parked_join_of_somebody_who_went_stays_parked():
     assert harness.broker.groups["g"].generation == 1
 
 
-def test_forgetting_what_does_not_wait_is_nothing(harness):
+def test_forgetting_an_unknown_request_has_no_effect(harness):
     harness.router.forget(Ticket(1, 1, 1, 11))
     assert FetchDue(Ticket(1, 1, 1, 11)) not in harness.broker.deadlines
 
 
-def test_notes_go_to_the_journal_and_not_to_the_client(harness):
+def test_notes_go_to_the_journal(harness):
     harness.ask(join(), 3)
     assert [event.event for event in harness.journal.events] == ["join", "rebalance", "generation"]
     assert all(event.group == "g" for event in harness.journal.events)
 
 
-def test_same_requests_at_the_same_times_get_the_same_answers():
+def test_same_requests_get_the_same_responses():
     def story() -> list[object]:
         harness = BrokerHarness(brokers=3, config={"group.initial.rebalance.delay.ms": 1_000})
         node = harness.broker.coordinator("g")

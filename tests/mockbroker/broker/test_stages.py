@@ -1,4 +1,4 @@
-"""The chain of stages that a request passes before and after its handler."""
+"""The stages that process a request before and after its handler."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEARTBEAT = 12
 
 
 class Recorded(Stage):
-    """A stage that writes down when it is passed. ``refuses``: it answers itself."""
+    """A stage that records its calls in ``passed``. ``refuses``: reject every request."""
 
     def __init__(self, name: str, passed: list[str], *, refuses: bool = False) -> None:
         self.name, self.passed, self.refuses = name, passed, refuses
@@ -49,14 +49,14 @@ def error(outcomes: list[Outcome]) -> int:
     return outcome.response.error_code
 
 
-def test_stages_of_the_connection_are_outside_the_others() -> None:
+def test_stages_of_the_connection_enclose_the_others() -> None:
     harness, passed = BrokerHarness(), list[str]()
     harness.router.stages = (Recorded("all", passed),)
     assert error(heartbeat(harness, [Recorded("own", passed)])) == E.UNKNOWN_MEMBER_ID
     assert passed == ["before own", "before all", "after all", "after own"]
 
 
-def test_refused_request_goes_no_further() -> None:
+def test_rejected_request_skips_later_stages() -> None:
     harness, passed = BrokerHarness(), list[str]()
     stages = [Recorded("first", passed), Recorded("second", passed, refuses=True), Recorded("third", passed)]
     assert error(heartbeat(harness, stages)) == E.GROUP_AUTHORIZATION_FAILED
@@ -72,8 +72,8 @@ def test_stage_replaces_the_effects_of_the_handler() -> None:
     assert isinstance(outcome, Dismiss)
 
 
-def test_answer_to_a_pending_request_passes_the_stages_once() -> None:
-    """A JoinGroup is answered when the initial rebalance delay is over."""
+def test_response_to_a_pending_request_runs_after_once() -> None:
+    """A JoinGroup is answered after the initial rebalance delay."""
     harness, passed = BrokerHarness(config={"group.initial.rebalance.delay.ms": 3_000}), list[str]()
     harness.router.stages = (Recorded("all", passed),)
     sent = harness.send(harness.join("g"), 3)
@@ -83,7 +83,7 @@ def test_answer_to_a_pending_request_passes_the_stages_once() -> None:
     assert passed == ["before all", "after all"]
 
 
-def test_request_in_slices_passes_the_stages_once() -> None:
+def test_request_in_slices_runs_stages_once() -> None:
     harness, passed = BrokerHarness(), list[str]()
     harness.router.stages = (Recorded("all", passed),)
     harness.broker.slice_size = 1

@@ -1,4 +1,4 @@
-"""AlterConfigs: what is not named goes back. Which changes are allowed: tests/mockbroker/topics/test_alteration.py."""
+"""AlterConfigs. Valid and invalid changes: tests/mockbroker/topics/test_alteration.py."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def alter(
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_what_is_not_named_goes_back(version):
+def test_unnamed_configs_are_reset(version):
     harness = BrokerHarness()
     topic = harness.broker.cluster.topics["t"]
     assert alter(harness, version, retention_ms="1", cleanup_policy="compact") == E.NONE
@@ -42,6 +42,6 @@ def test_what_is_not_named_goes_back(version):
     assert topic.configs == {"max.message.bytes": "5"}
 
 
-def test_of_what_it_cannot_be():
+def test_unsupported_resource_types_are_rejected():
     assert alter(BrokerHarness(), name="no-such-topic") == E.UNKNOWN_TOPIC_OR_PARTITION
     assert alter(BrokerHarness(), name="0", kind=4) == E.INVALID_REQUEST

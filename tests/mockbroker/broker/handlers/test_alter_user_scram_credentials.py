@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials: what Kafka 4.2.0 said, and that whoever is let in changes with it."""
+"""AlterUserScramCredentials: responses of Kafka 4.2.0, and authentication with the altered credentials."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def harness() -> BrokerHarness:
     return BrokerHarness()
 
 
-def alter(harness: BrokerHarness, *asked: Any) -> list[Any]:
-    deletions = [one for one in asked if isinstance(one, Request.Deletion)]
-    upsertions = [one for one in asked if isinstance(one, Request.Upsertion)]
+def alter(harness: BrokerHarness, *alterations: Any) -> list[Any]:
+    deletions = [one for one in alterations if isinstance(one, Request.Deletion)]
+    upsertions = [one for one in alterations if isinstance(one, Request.Upsertion)]
     answer = harness.ask(Request(deletions=deletions, upsertions=upsertions), 0)
     return [(one.user, E(one.error_code), one.error_message) for one in answer.results]
 
@@ -43,11 +43,11 @@ GONE = E.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not 
 NAMELESS = E.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
 STRANGE = E.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
 FEW, MANY = ((E.UNACCEPTABLE_CREDENTIAL, f"Too {what} iterations") for what in ("few", "many"))
-CASES = [  # asked, said of each user
+CASES = [  # alterations, result of each user
     ([], []),
     ([put("x")], [("x", E.NONE, None)]),
     ([drop("alice")], [("alice", E.NONE, None)]),
-    ([drop("nobody")], [("nobody", *GONE)]),
+    ([drop("unknown")], [("unknown", *GONE)]),
     ([drop("alice", 2)], [("alice", *GONE)]),
     ([drop("")], [("", *NAMELESS)]),
     ([put("")], [("", *NAMELESS)]),
@@ -64,17 +64,17 @@ CASES = [  # asked, said of each user
 ]
 
 
-@pytest.mark.parametrize(("asked", "said"), CASES)
-def test_answer(harness, asked, said):
+@pytest.mark.parametrize(("alterations", "results"), CASES)
+def test_response(harness, alterations, results):
     alter(harness, put("alice"))
-    assert alter(harness, *asked) == said
+    assert alter(harness, *alterations) == results
 
 
-def test_what_is_refused_changes_nothing(harness):
+def test_rejected_alteration_changes_nothing(harness):
     alter(harness, put("alice"))
     before = dict(harness.broker.users.scram)
-    for asked in ([drop("alice"), put("alice")], [put("alice", iterations=1)], [drop("alice", 2)]):
-        alter(harness, *asked)
+    for alterations in ([drop("alice"), put("alice")], [put("alice", iterations=1)], [drop("alice", 2)]):
+        alter(harness, *alterations)
         assert harness.broker.users.scram == before
 
 
@@ -87,11 +87,11 @@ def enters(harness: BrokerHarness, password: str, mechanism: str = "SCRAM-SHA-25
     client.set_server_first(verdict.token.decode())
     verdict = server.evaluate(client.get_client_final().encode(), 0)
     if isinstance(verdict, Authenticated):
-        client.set_server_final(verdict.token.decode())  # who must know the password as well
+        client.set_server_final(verdict.token.decode())  # users that PLAIN authenticates by password
     return isinstance(verdict, Authenticated)
 
 
-def test_who_comes_in(harness):
+def test_altered_credential_authenticates(harness):
     assert not enters(harness, "secret")
     alter(harness, put("alice"))
     assert enters(harness, "secret")

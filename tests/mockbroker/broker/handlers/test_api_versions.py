@@ -1,4 +1,4 @@
-"""ApiVersions: what is told is what is served, and what Kafka 4.2.0 tells of the same APIs."""
+"""ApiVersions: it advertises what is served, as Kafka 4.2.0 does for the same APIs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def named(name: str = "client", version: str = "1.0") -> ApiVersionsRequest:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_told_as_kafka_tells_it(harness, version):
+def test_versions_equal_those_of_kafka(harness, version):
     answer = harness.ask(named(), version)
     assert answer.error_code == E.NONE
     assert {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys} == KAFKA_4_2_0
@@ -40,10 +40,10 @@ def test_told_as_kafka_tells_it(harness, version):
 
 def test_listed_versions_are_served_but_for_produce_v0_to_v2(harness):
     for entry in harness.ask(named(), 4).api_keys:
-        told = set(range(entry.min_version, entry.max_version + 1))
+        advertised = set(range(entry.min_version, entry.max_version + 1))
         served = {version for version in range(-1, 50) if harness.router.serves(entry.api_key, version)}
-        assert told - served == ({0, 1, 2} if entry.api_key == PRODUCE else set())
-        assert served <= told
+        assert advertised - served == ({0, 1, 2} if entry.api_key == PRODUCE else set())
+        assert served <= advertised
 
 
 @pytest.mark.parametrize("version", [3, 4])
@@ -58,7 +58,7 @@ def test_finalized_features_are_supported(harness, version):
         assert all(supported[name][0] <= level <= supported[name][1] for name, level in finalized.items())
 
 
-def test_served_is_declared():
+def test_served_versions_are_declared():
     for key, handler in HANDLERS.items():
         assert handler.versions.first in APIS[key].versions
         assert handler.versions.last in APIS[key].versions
@@ -85,7 +85,7 @@ def test_client_software_name_is_validated(harness, name, version, valid):
     assert bool(answer.api_keys) is valid
 
 
-def test_a_version_that_is_not_served_is_answered_in_version_0(harness):
+def test_unsupported_version_gets_a_v0_response(harness):
     ticket = Ticket(1, 7, 18, 0)
     (reply,) = harness.router.step(Call(ticket, Client(0, "", ""), UnsupportedVersion()), 0.0)
     assert isinstance(reply, Reply)
@@ -94,7 +94,7 @@ def test_a_version_that_is_not_served_is_answered_in_version_0(harness):
     assert len(encode(reply.response, 0)) == 2 + 4 + 6
 
 
-def test_what_is_not_served_is_listed():
+def test_unserved_apis_are_listed_in_the_limits():
     page = (ROOT / "docs" / "limits.md").read_text("utf-8")
     section = page.partition("## APIs\n")[2].partition("\n## ")[0]
     listed = {name for line in section.splitlines() if line.count("|") == 3 for name in line.split("|")[1].split(", ")}

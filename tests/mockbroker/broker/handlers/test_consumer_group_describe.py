@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: groups, members and their shares as administrators see them."""
+"""ConsumerGroupDescribe: groups, members and assignments."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_members(harness):
     assert member.assignment.topic_partitions[0].topic_id in {harness.topic_id("t"), harness.topic_id("u")}
 
 
-def test_what_a_member_has_and_what_it_shall_have(harness):
+def test_assignment_and_target_assignment(harness):
     harness.join("a")
     harness.join("b")
     members = {member.member_id: member for member in harness.describe().members}
@@ -57,7 +57,7 @@ def test_what_a_member_has_and_what_it_shall_have(harness):
     assert len(lines(members["b"].target_assignment)["t"]) == 1
 
 
-def test_topics_that_are_gone_are_left_out(harness):
+def test_deleted_topics_are_omitted(harness):
     harness.join("a", ["t", "u"])
     harness.broker.cluster.delete_topic(harness.broker.cluster.topics["t"])
     (member,) = harness.describe().members
@@ -72,7 +72,7 @@ def test_members_of_the_classic_protocol(harness):
     assert harness.ask(request, 0).groups[0].members[0].member_type == -1, "version 0 does not tell"
 
 
-def test_groups_that_are_none(harness):
+def test_missing_and_classic_groups_are_not_found(harness):
     harness.classic()
     request = ConsumerGroupDescribeRequest(group_ids=["g", "nope", ""])
     found = harness.ask(request, 1).groups
@@ -84,14 +84,14 @@ def test_groups_that_are_none(harness):
     assert {(group.group_state, group.group_epoch) for group in found} == {("", 0)}
 
 
-@pytest.mark.parametrize(("asked", "told"), [(True, GROUP_OPERATIONS), (False, UNASKED)])
-def test_operations(harness, asked, told):
+@pytest.mark.parametrize(("requested", "operations"), [(True, GROUP_OPERATIONS), (False, UNASKED)])
+def test_authorized_operations(harness, requested, operations):
     harness.join("a")
-    request = ConsumerGroupDescribeRequest(group_ids=["g"], include_authorized_operations=asked)
-    assert harness.ask(request, 1).groups[0].authorized_operations == told
+    request = ConsumerGroupDescribeRequest(group_ids=["g"], include_authorized_operations=requested)
+    assert harness.ask(request, 1).groups[0].authorized_operations == operations
 
 
-def test_another_broker(harness):
+def test_not_the_coordinator(harness):
     harness = MixedGroupHarness(brokers=3)
     other = next(node for node in harness.broker.cluster.nodes if node != harness.broker.coordinator("g"))
     found = harness.ask(ConsumerGroupDescribeRequest(group_ids=["g"]), 1, node=other).groups[0]

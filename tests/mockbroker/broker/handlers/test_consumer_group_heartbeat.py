@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: what is wrong with the fields by themselves, and in what order."""
+"""ConsumerGroupHeartbeat: validation of the fields, and its order."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def harness() -> ConsumerGroupHarness:
         ({"member_epoch": -3}, "MemberEpoch is invalid."),
     ],
 )
-def test_fields(harness, fields, text):
+def test_invalid_fields(harness, fields, text):
     answer = ask(harness, **fields)
     assert (answer.error_code, answer.error_message) == (E.INVALID_REQUEST, text)
     assert (answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == (None, 0, 0)
     assert not harness.broker.groups
 
 
-def test_owned_partitions_with_a_join(harness):
+def test_join_with_owned_partitions_is_rejected(harness):
     lines = harness.lines(frozenset({("t", 0)}))
     assert ask(harness, topic_partitions=lines).error_message == "TopicPartitions must be empty when (re-)joining."
 
@@ -62,32 +62,32 @@ def test_owned_partitions_with_a_join(harness):
 @pytest.mark.parametrize(
     "fields", [{"subscribed_topic_names": []}, {"subscribed_topic_regex": "", "subscribed_topic_names": None}]
 )
-def test_to_subscribe_to_nothing_is_fine(harness, fields):
+def test_empty_subscription_is_accepted(harness, fields):
     answer = ask(harness, **fields)
     assert (answer.error_code, answer.member_epoch, answer.assignment.topic_partitions) == (E.NONE, 1, [])
 
 
-def test_version_0_makes_member_ids(harness):
+def test_v0_generates_member_ids(harness):
     answer = ask(harness, 0, member_id="")
     assert answer.error_code == E.NONE
     assert len(answer.member_id) == 22
     assert ask(harness, 0, member_id="", member_epoch=1).error_code == E.INVALID_REQUEST
 
 
-def test_an_assignor_that_there_is_not_comes_before_the_group(harness):
+def test_unknown_assignor_precedes_the_group(harness):
     answer = ask(harness, server_assignor="zz", member_epoch=5)
     assert answer.error_code == E.UNSUPPORTED_ASSIGNOR
     assert answer.error_message == "ServerAssignor zz is not supported. Supported assignors: uniform, range."
 
 
-def test_fields_come_before_the_coordinator():
+def test_invalid_fields_precede_not_coordinator():
     harness = ConsumerGroupHarness(topics={"t": 3}, brokers=3)
     other = next(node for node in harness.broker.cluster.nodes if node != harness.broker.coordinator("g"))
     assert ask(harness, node=other).error_code == E.NOT_COORDINATOR
     assert ask(harness, node=other, rack_id="").error_code == E.INVALID_REQUEST
 
 
-def test_switched_off():
+def test_disabled_protocol_is_unsupported():
     harness = ConsumerGroupHarness(config={"group.coordinator.rebalance.protocols": "classic"})
     answer = ask(harness, group_id="")
     assert (answer.error_code, answer.error_message) == (E.UNSUPPORTED_VERSION, None)
@@ -98,7 +98,7 @@ def test_switched_off():
     ("config", "error"),
     [({}, E.UNSUPPORTED_VERSION), ({"group.coordinator.rebalance.protocols": "classic,consumer"}, E.NONE)],
 )
-def test_before_4_0_it_must_be_switched_on(config, error):
+def test_protocol_is_disabled_by_default_before_4_0(config, error):
     harness = ConsumerGroupHarness(config=config)
     harness.broker.release = RELEASES["3.9"]
     assert ask(harness, 0).error_code == error
@@ -109,5 +109,5 @@ def test_before_4_0_it_must_be_switched_on(config, error):
     [(" ", True), ("\t", True), ("\0", True), ("\x1f", True), ("\x7f", False), ("\xa0", False), ("\u2003", False)],
 )
 @pytest.mark.parametrize("field", ["group_id", "member_id", "instance_id", "rack_id"])
-def test_blank_is_what_java_trims(harness, field, blank, is_blank):
+def test_blank_means_the_characters_that_java_trims(harness, field, blank, is_blank):
     assert ask(harness, **{field: blank}).error_code == (E.INVALID_REQUEST if is_blank else E.NONE)

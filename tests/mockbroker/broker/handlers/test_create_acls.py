@@ -11,7 +11,7 @@ from kwire.messages.create_acls import CreateAclsRequest
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_each_is_refused(version, count):
+def test_security_is_disabled(version, count):
     asked = [CreateAclsRequest.Creation(resource_type=2, resource_name="t", principal="User:x", host="*")] * count
     found = BrokerHarness().ask(CreateAclsRequest(creations=asked), version)
     assert [each.error_code for each in found.results] == [E.SECURITY_DISABLED] * count

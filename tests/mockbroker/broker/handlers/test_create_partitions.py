@@ -28,12 +28,12 @@ def size(harness: BrokerHarness) -> int:
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_more(harness, version):
+def test_partitions_are_added(harness, version):
     assert grow(harness, version, Topic(name="t", count=5, assignments=None)) == [("t", E.NONE)]
     assert [partition.index for partition in harness.broker.cluster.topics["t"].partitions] == list(range(5))
 
 
-def test_only_checked(harness):
+def test_validate_only(harness):
     assert grow(harness, 3, Topic(name="t", count=5, assignments=None), validate_only=True) == [("t", E.NONE)]
     assert size(harness) == 2
 
@@ -56,21 +56,21 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("topic", "error"), REFUSED)
-def test_refused(harness, topic, error):
+def test_rejected(harness, topic, error):
     assert grow(harness, 3, topic) == [(topic.name, error)]
     assert size(harness) == 2
 
 
-def test_where_they_go_can_be_said(harness):
+def test_manual_assignment(harness):
     assert grow(harness, 3, Topic(name="t", count=4, assignments=assigned([2], [1]))) == [("t", E.NONE)]
     assert [list(p.replicas) for p in harness.broker.cluster.topics["t"].partitions[2:]] == [[2], [1]]
 
 
-def test_they_have_as_many_replicas_as_the_others(harness):
+def test_replication_factor_is_that_of_the_topic(harness):
     refused = grow(harness, 3, Topic(name="t", count=4, assignments=assigned([2, 0], [1, 2])))
     assert refused == [("t", E.INVALID_REPLICA_ASSIGNMENT)]
 
 
-def test_named_twice(harness):
+def test_duplicate_topic(harness):
     twice = Topic(name="t", count=4, assignments=None)
     assert grow(harness, 3, twice, twice) == [("t", E.INVALID_REQUEST)]

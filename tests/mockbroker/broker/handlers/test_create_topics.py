@@ -1,4 +1,4 @@
-"""CreateTopics: what is made, what is refused, and with which words."""
+"""CreateTopics: created topics, errors and their messages."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def create(harness: BrokerHarness, version: int, *topics: Topic, **given: Any) -
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_topic_is_made(harness, version):
+def test_topic_is_created(harness, version):
     (answer,) = create(harness, version, wanted(configs=[Topic.Config(name="retention.ms", value="5")]))
     assert (answer.name, answer.error_code, answer.error_message) == ("new", E.NONE, None)
     made = harness.broker.cluster.topics["new"]
@@ -55,29 +55,29 @@ def test_a_topic_is_made(harness, version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_only_validated(harness, version):
+def test_validate_only(harness, version):
     (answer,) = create(harness, version, wanted(), validate_only=True)
     assert answer.error_code == E.NONE
-    assert (answer.topic_id != UUID(int=0)) is (version >= 7)  # as Kafka has it, though no topic has the id
+    assert (answer.topic_id != UUID(int=0)) is (version >= 7)  # as in Kafka, although no topic has this id
     assert "new" not in harness.broker.cluster.topics
 
 
 REFUSED = [
-    pytest.param(wanted("old"), E.TOPIC_ALREADY_EXISTS, id="there already"),
+    pytest.param(wanted("old"), E.TOPIC_ALREADY_EXISTS, id="topic exists"),
     pytest.param(wanted("a/b"), E.INVALID_TOPIC_EXCEPTION, id="name with a slash"),
-    pytest.param(wanted(".."), E.INVALID_TOPIC_EXCEPTION, id="name of two dots"),
+    pytest.param(wanted(".."), E.INVALID_TOPIC_EXCEPTION, id="name .."),
     pytest.param(wanted(""), E.INVALID_TOPIC_EXCEPTION, id="empty name"),
     pytest.param(wanted("x" * 250), E.INVALID_TOPIC_EXCEPTION, id="name of 250 characters"),
     pytest.param(wanted("x" * 32_767), E.INVALID_TOPIC_EXCEPTION, id="name of 32767 characters"),
     pytest.param(wanted(partitions=0), E.INVALID_PARTITIONS, id="no partitions"),
-    pytest.param(wanted(partitions=-2), E.INVALID_PARTITIONS, id="negative"),
-    pytest.param(wanted(partitions=2**31 - 1), E.POLICY_VIOLATION, id="a typo"),
-    pytest.param(wanted(replicas=0), E.INVALID_REPLICATION_FACTOR, id="no replicas"),
+    pytest.param(wanted(partitions=-2), E.INVALID_PARTITIONS, id="negative number of partitions"),
+    pytest.param(wanted(partitions=2**31 - 1), E.POLICY_VIOLATION, id="too many partitions"),
+    pytest.param(wanted(replicas=0), E.INVALID_REPLICATION_FACTOR, id="replication factor 0"),
     pytest.param(wanted(replicas=4), E.INVALID_REPLICATION_FACTOR, id="more than brokers"),
     pytest.param(wanted(configs=[Topic.Config(name="x")]), E.INVALID_CONFIG, id="unknown config"),
     pytest.param(wanted(configs=[Topic.Config(name="retention.ms", value="-5")]), E.INVALID_CONFIG, id="out of range"),
     pytest.param(
-        wanted(configs=[Topic.Config(name="cleanup.policy", value="x")]), E.INVALID_CONFIG, id="no such policy"
+        wanted(configs=[Topic.Config(name="cleanup.policy", value="x")]), E.INVALID_CONFIG, id="unknown cleanup.policy"
     ),
     pytest.param(wanted(configs=[Topic.Config(name="retention.ms", value=None)]), E.INVALID_CONFIG, id="null config"),
     pytest.param(
@@ -85,19 +85,21 @@ REFUSED = [
     ),
     pytest.param(wanted(configs=[Topic.Config(name="x" * 32_767)]), E.INVALID_CONFIG, id="unknown config, long"),
     pytest.param(assigned([0], first=1), E.INVALID_REPLICA_ASSIGNMENT, id="partitions not from 0"),
-    pytest.param(assigned([0], [1, 2]), E.INVALID_REPLICA_ASSIGNMENT, id="not as many everywhere"),
-    pytest.param(assigned([0, 0]), E.INVALID_REPLICA_ASSIGNMENT, id="a broker twice"),
+    pytest.param(assigned([0], [1, 2]), E.INVALID_REPLICA_ASSIGNMENT, id="different numbers of replicas"),
+    pytest.param(assigned([0, 0]), E.INVALID_REPLICA_ASSIGNMENT, id="duplicate broker"),
     pytest.param(assigned([9]), E.INVALID_REPLICA_ASSIGNMENT, id="unknown broker"),
     pytest.param(assigned([]), E.INVALID_REPLICA_ASSIGNMENT, id="no brokers"),
     pytest.param(
-        wanted(assignments=[Topic.Assignment(partition_index=0, broker_ids=[0])]), E.INVALID_REQUEST, id="both ways"
+        wanted(assignments=[Topic.Assignment(partition_index=0, broker_ids=[0])]),
+        E.INVALID_REQUEST,
+        id="assignment and partition count",
     ),
 ]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(("topic", "error"), REFUSED)
-def test_refused(harness, version, topic, error):
+def test_rejected(harness, version, topic, error):
     before = set(harness.broker.cluster.topics)
     (answer,) = create(harness, version, topic)
     assert (answer.name, answer.error_code) == (topic.name, error)
@@ -105,19 +107,19 @@ def test_refused(harness, version, topic, error):
     assert set(harness.broker.cluster.topics) == before
 
 
-def test_defaults_of_the_broker():
+def test_broker_defaults():
     harness = BrokerHarness(brokers=3, config={"num.partitions": 5, "default.replication.factor": 2})
     create(harness, 5, wanted(partitions=-1, replicas=-1))
     made = harness.broker.cluster.topics["new"].partitions
     assert [len(partition.replicas) for partition in made] == [2] * 5
 
 
-def test_assigned_brokers(harness):
+def test_manual_assignment(harness):
     create(harness, 5, assigned([2, 0], [1, 2]))
     assert [partition.replicas for partition in harness.broker.cluster.topics["new"].partitions] == [[2, 0], [1, 2]]
 
 
-def test_a_name_twice_is_refused_once_and_others_are_made(harness):
+def test_duplicate_name_is_rejected_once(harness):
     answers = create(harness, 5, wanted("a"), wanted("b"), wanted("a"))
     assert [(answer.name, answer.error_code) for answer in answers] == [("a", E.INVALID_REQUEST), ("b", E.NONE)]
     assert "a" not in harness.broker.cluster.topics
@@ -128,8 +130,8 @@ def test_no_topics(harness):
     assert create(harness, 5) == []
 
 
-def test_a_cluster_has_room_for_so_many_partitions_in_all():
-    harness = BrokerHarness(topics={"a": MAX_PARTITIONS - 59})  # there are 50 of the offsets topic
+def test_partitions_of_a_cluster_are_limited():
+    harness = BrokerHarness(topics={"a": MAX_PARTITIONS - 59})  # the offsets topic has 50
     answers = [create(harness, 7, wanted(name, partitions=5))[0].error_code for name in ("b", "c")]
     assert answers == [E.NONE, E.INVALID_PARTITIONS]
     assert "c" not in harness.broker.cluster.topics
@@ -137,7 +139,7 @@ def test_a_cluster_has_room_for_so_many_partitions_in_all():
     assert create(harness, 7, wanted("c", partitions=5))[0].error_code == E.NONE
 
 
-def test_names_that_differ_in_dots_and_underscores_collide(harness):
+def test_colliding_names_are_rejected(harness):
     create(harness, 7, wanted("a.b_c"))
     (answer,) = create(harness, 7, wanted("a_b.c"))
     assert (answer.error_code, answer.error_message) == (
@@ -151,7 +153,7 @@ def test_names_that_differ_in_dots_and_underscores_collide(harness):
 
 
 @pytest.mark.parametrize(("name", "accepted"), [("3.9", True), ("4.2", False)])
-def test_configurations_are_those_of_the_release(name, accepted):
+def test_configs_are_those_of_the_release(name, accepted):
     harness = BrokerHarness(brokers=1, release=RELEASES[name])
     config = Topic.Config(name="message.downconversion.enable", value="false")
     (answer,) = create(harness, 7, wanted(configs=[config]))

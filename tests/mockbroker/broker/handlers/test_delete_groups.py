@@ -23,19 +23,19 @@ def delete(harness: BrokerHarness, version: int, *groups: Any, **how: Any) -> li
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_each_by_itself(harness, version):
+def test_each_group_has_its_own_result(harness, version):
     commit_without_member(harness, "empty")
     stable_member(harness, "stable")
-    assert delete(harness, version, "empty", "stable", "nobody", "empty") == [
+    assert delete(harness, version, "empty", "stable", "missing", "empty") == [
         ("empty", E.NONE),
         ("stable", E.NON_EMPTY_GROUP),
-        ("nobody", E.GROUP_ID_NOT_FOUND),
+        ("missing", E.GROUP_ID_NOT_FOUND),
     ]
     assert list(harness.broker.groups) == ["stable"]
     assert [event.group for event in harness.journal.events if event.event == "delete"] == ["empty"]
 
 
-def test_the_offsets_go_and_the_generations_begin_anew(harness):
+def test_offsets_and_generation_are_deleted(harness):
     who = stable_member(harness, "g")
     commit_without_member(harness, "other")
     harness.ask(LeaveGroupRequest(group_id="g", member_id=who), 1)
@@ -48,7 +48,7 @@ def test_the_offsets_go_and_the_generations_begin_anew(harness):
     assert harness.broker.groups["g"].generation == 1
 
 
-def test_another_broker_does_not():
+def test_not_the_coordinator():
     harness = BrokerHarness(brokers=3)
     other = next(node for node in range(3) if node != harness.broker.coordinator("g"))
     assert delete(harness, 2, "g", node=other) == [("g", E.NOT_COORDINATOR)]

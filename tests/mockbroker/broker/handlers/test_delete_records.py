@@ -1,4 +1,4 @@
-"""DeleteRecords: where logs begin then. What Kafka answers: the conversation records_deleted."""
+"""DeleteRecords: log start offsets. Responses of Kafka: the conversation records_deleted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def delete(
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 @pytest.mark.parametrize(("offset", "start"), [(0, 0), (1, 1), (2, 2), (5, 5), (6, 6), (-1, 6)])
-def test_the_log_begins_later(harness, version, offset, start):
+def test_log_start_offset_advances(harness, version, offset, start):
     assert delete(harness, offset, version) == (E.NONE, start)
     assert (log(harness).start, log(harness).end) == (start, 6)
     assert delete(harness, 0) == (E.NONE, start)
@@ -55,14 +55,14 @@ def test_out_of_range(harness, offset):
     assert log(harness).start == 0
 
 
-def test_where_nothing_can_be_deleted(harness):
+def test_rejected_partitions(harness):
     assert delete(harness, 1, topic="no-such-topic") == (E.UNKNOWN_TOPIC_OR_PARTITION, -1)
     assert delete(harness, 1, index=9) == (E.UNKNOWN_TOPIC_OR_PARTITION, -1)
     assert delete(harness, 1, topic="__consumer_offsets") == (E.INVALID_TOPIC_EXCEPTION, -1)
     assert delete(harness, 1, node=1 - harness.leader("t", 0)) == (E.NOT_LEADER_OR_FOLLOWER, -1)
 
 
-def test_who_waits_there_is_told(harness):
+def test_deletion_completes_a_delayed_fetch(harness):
     wanted = FetchRequest.Topic.Partition(partition=0, fetch_offset=5, partition_max_bytes=10**6)
     topics = [FetchRequest.Topic(topic="t", partitions=[wanted])]
     sent = harness.send(FetchRequest(max_wait_ms=500, min_bytes=10**6, topics=topics), 11, node=harness.leader("t", 0))

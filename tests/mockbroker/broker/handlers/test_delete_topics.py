@@ -19,7 +19,7 @@ def harness() -> BrokerHarness:
 
 
 @pytest.mark.parametrize("version", range(1, 6))
-def test_by_name(harness, version):
+def test_delete_by_name(harness, version):
     answer = harness.ask(DeleteTopicsRequest(topic_names=["t", "nothing"]), version)
     assert [(t.name, t.error_code) for t in answer.responses] == [
         ("t", E.NONE),
@@ -29,7 +29,7 @@ def test_by_name(harness, version):
     assert set(harness.broker.cluster.topics) == {"__consumer_offsets", "u"}
 
 
-def test_by_id(harness):
+def test_delete_by_id(harness):
     topic_id = harness.topic_id("t")
     wanted = DeleteTopicsRequest(topics=[Topic(topic_id=topic_id)])
     answers = [harness.ask(wanted, 6).responses for _ in range(2)]
@@ -37,19 +37,19 @@ def test_by_id(harness):
     assert topic_id not in harness.broker.cluster.by_id
 
 
-def test_name_and_id_are_one_too_many(harness):
+def test_name_and_id_together_are_rejected(harness):
     answer = harness.ask(DeleteTopicsRequest(topics=[Topic(name="t", topic_id=harness.topic_id("t"))]), 6)
     assert answer.responses[0].error_code == E.INVALID_REQUEST
 
 
-def test_groups_forget_its_offsets(harness):
+def test_committed_offsets_are_deleted(harness):
     commit_without_member(harness, "g")
     commit_without_member(harness, "g", topic="u")
     harness.ask(DeleteTopicsRequest(topic_names=["t"]), 3)
     assert committed(harness, "g") == {("u", 0): 5}
 
 
-def test_who_waits_for_its_records_is_told(harness):
+def test_deletion_completes_a_delayed_fetch(harness):
     wanted = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=1000)
     waiting = harness.send(
         FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[FetchRequest.Topic(topic="t", partitions=[wanted])]), 11
@@ -59,21 +59,21 @@ def test_who_waits_for_its_records_is_told(harness):
     assert waiting.answer.responses[0].partitions[0].error_code == E.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_it_can_be_made_again_with_another_id(harness):
+def test_recreated_topic_has_a_new_id(harness):
     before = harness.topic_id("t")
     harness.ask(DeleteTopicsRequest(topic_names=["t"]), 3)
     harness.broker.cluster.create_topic("t", [[0]])
     assert harness.topic_id("t") not in (before, ZERO_UUID)
 
 
-def test_the_branch_that_groups_sit_on_stays(harness):
+def test_internal_topics_cannot_be_deleted(harness):
     answer = harness.ask(DeleteTopicsRequest(topic_names=["__consumer_offsets"]), 3)
     assert answer.responses[0].error_code == E.INVALID_REQUEST
 
 
 @pytest.mark.parametrize("version", range(1, 7))
 def test_deletion_disabled(version):
-    """All names alike, also those that are not there; as brokers of 3.9.1 and 4.2.0 answered."""
+    """Existing and missing topics get the same error, as recorded with 3.9.1 and 4.2.0."""
     harness = BrokerHarness(topics={"t": 1}, config={"delete.topic.enable": "false"})
     asked = {"topics": [Topic(name="t"), Topic(name="nothing")]} if version == 6 else {"topic_names": ["t", "nothing"]}
     answer = harness.ask(DeleteTopicsRequest(**asked), version)

@@ -13,13 +13,13 @@ Component = DescribeClientQuotasRequest.Component
 
 @pytest.mark.parametrize("version", [0, 1])
 @pytest.mark.parametrize("kind", ["user", "client-id", "ip"])
-def test_there_are_none(version, kind):
+def test_no_quotas(version, kind):
     asked = DescribeClientQuotasRequest(components=[Component(entity_type=kind, match_type=2)])
     found = BrokerHarness().ask(asked, version)
     assert (found.error_code, found.entries) == (E.NONE, [])
 
 
-def test_an_entity_that_does_not_exist():
+def test_unknown_entity_type():
     asked = DescribeClientQuotasRequest(components=[Component(entity_type="group", match_type=2)])
     found = BrokerHarness().ask(asked, 1)
     assert (found.error_code, found.entries) == (E.UNSUPPORTED_VERSION, None)

@@ -36,14 +36,14 @@ def describe(
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-def test_a_topic(harness, version):
+def test_topic_configs(harness, version):
     error, configs = describe(harness, TOPIC, "t", version)
     assert (error, set(configs)) == (E.NONE, set(SINCE_4_0))
     assert (configs["retention.ms"].value, configs["retention.ms"].config_source) == ("604800000", DEFAULT)
     assert configs["retention.ms"].config_type == (5 if version >= 3 else 0)
 
 
-def test_what_a_topic_was_made_with(harness):
+def test_dynamic_topic_configs(harness):
     config = CreateTopicsRequest.Topic.Config(name="cleanup.policy", value="compact")
     made = CreateTopicsRequest.Topic(name="c", num_partitions=1, replication_factor=1, configs=[config])
     harness.ask(CreateTopicsRequest(topics=[made]), 7)
@@ -56,7 +56,7 @@ def test_what_a_topic_was_made_with(harness):
     ]
 
 
-def test_a_setting_of_the_broker_is_the_default_of_topics():
+def test_broker_config_is_the_default_of_topics():
     harness = BrokerHarness(config={"message.max.bytes": 5_000})
     _, configs = describe(harness, TOPIC, "t", keys=["max.message.bytes"], include_synonyms=True)
     (found,) = configs.values()
@@ -67,12 +67,12 @@ def test_a_setting_of_the_broker_is_the_default_of_topics():
     ]
 
 
-def test_a_broker_has_its_settings(harness):
+def test_broker_configs(harness):
     error, configs = describe(harness, BROKER, "0")
     assert error == E.NONE
     for name, value in harness.broker.settings.by_name().items():
-        told = configs[name].value
-        assert not value or told == (value if isinstance(value, str) else str(value).lower()), name
+        returned = configs[name].value
+        assert not value or returned == (value if isinstance(value, str) else str(value).lower()), name
     assert {name for name, config in configs.items() if config.is_sensitive} >= {"mockbroker.users", "ssl.key.password"}
     assert all(config.value is None for config in configs.values() if config.is_sensitive)
     assert configs["num.partitions"].config_source == STATIC
@@ -80,7 +80,7 @@ def test_a_broker_has_its_settings(harness):
     assert (configs["node.id"].value, configs["log.retention.hours"].value) == ("0", "168")
 
 
-def test_what_a_broker_was_started_with(harness):
+def test_static_broker_configs(harness):
     harness = BrokerHarness(
         config={"log.retention.ms": 5, "delete.topic.enable": "false", "ssl.key.password": "secret"}
     )
@@ -108,12 +108,12 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("type_", "name", "error"), REFUSED)
-def test_refused(harness, type_, name, error):
+def test_rejected(harness, type_, name, error):
     assert describe(harness, type_, name) == (error, {})
 
 
 @pytest.mark.parametrize("type_", [BROKER, 8, 16, 32, 99])
-def test_a_refusal_has_a_text(harness, type_):
-    """What Kafka says: the conversations configs_described and resources_described."""
+def test_error_message(harness, type_):
+    """Messages of Kafka: the conversations configs_described and resources_described."""
     assert refusal(harness, type_, "") != ""
     assert refusal(harness, type_, "7") != ""

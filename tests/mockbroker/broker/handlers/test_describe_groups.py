@@ -24,7 +24,7 @@ def describe(harness: BrokerHarness, version: int, *groups: Any, **how: Any) -> 
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_nobody_there(harness, version):
+def test_missing_group(harness, version):
     (found,) = describe(harness, version, "g")
     assert (found.group_state, found.protocol_type, found.members) == ("Dead", "", [])
     assert found.error_code == (E.GROUP_ID_NOT_FOUND if version >= 6 else E.NONE)
@@ -32,7 +32,7 @@ def test_nobody_there(harness, version):
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_stable(harness, version):
+def test_stable_group(harness, version):
     who = stable_member(harness, "g", metadata=b"wants", assignment=b"gets")
     (found,) = describe(harness, version, "g")
     assert (found.error_code, found.group_state) == (E.NONE, "Stable")
@@ -43,7 +43,7 @@ def test_stable(harness, version):
     assert found.authorized_operations == NOT_ASKED
 
 
-def test_in_a_rebalance_only_the_last_assignment_is_told(harness):
+def test_rebalancing_group_has_the_last_assignment(harness):
     stable_member(harness, "g", metadata=b"wants", assignment=b"gets")
     harness.send(harness.join("g", "", b"new"), 3)
     (found,) = describe(harness, 5, "g")
@@ -51,24 +51,24 @@ def test_in_a_rebalance_only_the_last_assignment_is_told(harness):
     assert {(one.member_metadata, one.member_assignment) for one in found.members} == {(b"", b"gets"), (b"", b"")}
 
 
-def test_twice_asked_is_twice_told(harness):
+def test_duplicate_group_is_described_twice(harness):
     assert [found.group_id for found in describe(harness, 5, "g", "h", "g")] == ["g", "h", "g"]
 
 
-def test_operations_if_asked_for(harness):
+def test_authorized_operations_if_requested(harness):
     stable_member(harness, "g")
     (found,) = describe(harness, 3, "g", include_authorized_operations=True)
     assert found.authorized_operations == 3400
 
 
-def test_another_broker_does_not_know():
+def test_not_the_coordinator():
     harness = BrokerHarness(brokers=3)
     other = next(node for node in range(3) if node != harness.broker.coordinator("g"))
     (found,) = harness.ask(DescribeGroupsRequest(groups=["g"]), 5, node=other).groups
     assert found.error_code == E.NOT_COORDINATOR
 
 
-def test_a_static_member_is_told_by_its_name(harness):
+def test_static_member_has_its_instance_id(harness):
     who = stable_member(harness, "g", instance_id="shelf-7")
     (found,) = describe(harness, 4, "g")
     assert found.members[0].group_instance_id == "shelf-7"

@@ -24,7 +24,7 @@ def sizes(answer: Any) -> dict[tuple[str, int], int]:
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-def test_what_a_broker_holds(version):
+def test_replicas_of_the_broker(version):
     harness = BrokerHarness(brokers=2, topics={"t": 2})
     log = harness.broker.cluster.topics["t"].partitions[0].log
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""DescribeProducers: which brokers answer, and what is refused."""
+"""DescribeProducers: on every replica, and errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEADER, FOLLOWER, OTHER = range(3)
 
 @pytest.fixture
 def harness() -> BrokerHarness:
-    """Topic two: on brokers 0 and 1, with a record of an idempotent producer."""
+    """Topic ``two`` has replicas on brokers 0 and 1, and a record of an idempotent producer."""
     harness = BrokerHarness(brokers=3, topics={})
     places = CreateTopicsRequest.Topic.Assignment(partition_index=0, broker_ids=[LEADER, FOLLOWER])
     topic = CreateTopicsRequest.Topic(name="two", num_partitions=-1, replication_factor=-1, assignments=[places])
@@ -38,20 +38,20 @@ def described(harness: BrokerHarness, node: int, topic: str = "two", index: int 
 
 
 @pytest.mark.parametrize("node", [LEADER, FOLLOWER])
-def test_every_replica_answers(harness, node):
+def test_every_replica_describes_producers(harness, node):
     found = described(harness, node)
     assert (found.error_code, len(found.active_producers)) == (E.NONE, 1)
 
 
 REFUSED = [
-    pytest.param(OTHER, "two", 0, E.NOT_LEADER_OR_FOLLOWER, id="no replica"),
-    pytest.param(FOLLOWER, "two", 1, E.UNKNOWN_TOPIC_OR_PARTITION, id="no such partition"),
-    pytest.param(OTHER, "none", 0, E.UNKNOWN_TOPIC_OR_PARTITION, id="no such topic"),
-    pytest.param(OTHER, "a/b", 0, E.INVALID_TOPIC_EXCEPTION, id="not a topic name"),
+    pytest.param(OTHER, "two", 0, E.NOT_LEADER_OR_FOLLOWER, id="not a replica"),
+    pytest.param(FOLLOWER, "two", 1, E.UNKNOWN_TOPIC_OR_PARTITION, id="unknown partition"),
+    pytest.param(OTHER, "none", 0, E.UNKNOWN_TOPIC_OR_PARTITION, id="unknown topic"),
+    pytest.param(OTHER, "a/b", 0, E.INVALID_TOPIC_EXCEPTION, id="invalid topic name"),
 ]
 
 
 @pytest.mark.parametrize(("node", "topic", "index", "error"), REFUSED)
-def test_refused(harness, node, topic, index, error):
+def test_rejected(harness, node, topic, index, error):
     found = described(harness, node, topic, index)
     assert (found.error_code, found.active_producers) == (error, [])

@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions: topics in order, page by page. Every row was asked of Kafka 4.2.0."""
+"""DescribeTopicPartitions: topics in order, in pages. Each row was recorded with Kafka 4.2.0."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def following(answer: Any) -> tuple[str, int] | None:
     return answer.next_cursor and (answer.next_cursor.topic_name, answer.next_cursor.partition_index)
 
 
-PAGES = [  # topics asked, cursor, limit, topics and partitions told, next cursor
+PAGES = [  # requested topics, cursor, limit, returned topics and partitions, next cursor
     (("a",), None, 2000, [A], None),
     (("b", "a", "b"), None, 2000, [A, B], None),
     (("a", "b"), None, 2, [("a", [0, 1])], ("a", 2)),
@@ -50,15 +50,15 @@ PAGES = [  # topics asked, cursor, limit, topics and partitions told, next curso
 ]
 
 
-@pytest.mark.parametrize(("names", "cursor", "limit", "told", "then"), PAGES)
-def test_a_page(harness, names, cursor, limit, told, then):
+@pytest.mark.parametrize(("names", "cursor", "limit", "returned", "then"), PAGES)
+def test_page(harness, names, cursor, limit, returned, then):
     answer = ask(harness, *names, cursor=cursor, limit=limit)
-    assert [(topic.name, [p.partition_index for p in topic.partitions]) for topic in answer.topics] == told
+    assert [(topic.name, [p.partition_index for p in topic.partitions]) for topic in answer.topics] == returned
     assert {topic.error_code for topic in answer.topics} == {E.NONE}
     assert following(answer) == then
 
 
-REFUSED = [  # topics asked, cursor, error of each topic
+REFUSED = [  # requested topics, cursor, error of each topic
     (("a", "b"), ("aa", 0), {"a": E.INVALID_REQUEST, "b": E.INVALID_REQUEST}),
     (("a", "b"), ("a", -1), {"a": E.INVALID_REQUEST, "b": E.INVALID_REQUEST}),
     (("a",), ("z", 0), {"a": E.INVALID_REQUEST}),
@@ -70,14 +70,14 @@ REFUSED = [  # topics asked, cursor, error of each topic
 
 
 @pytest.mark.parametrize(("names", "cursor", "errors"), REFUSED)
-def test_what_is_refused(harness, names, cursor, errors):
+def test_invalid_cursor_or_name(harness, names, cursor, errors):
     answer = ask(harness, *names, cursor=cursor)
     assert {topic.name: topic.error_code for topic in answer.topics} == errors
     assert {topic.topic_id for topic in answer.topics} <= {UUID(int=0)}
     assert all(topic.partitions == [] for topic in answer.topics)
 
 
-def test_a_topic(harness):
+def test_topic(harness):
     (topic,) = ask(harness, "c").topics
     assert (topic.topic_id, topic.is_internal, topic.topic_authorized_operations) == (
         harness.topic_id("c"),
@@ -92,12 +92,14 @@ def test_a_topic(harness):
 
 
 def test_all_topics_and_the_next_page(harness):
-    told, cursor = [], None
+    returned, cursor = [], None
     while True:
         answer = ask(harness, cursor=cursor, limit=7)
-        told += [(topic.name, partition.partition_index) for topic in answer.topics for partition in topic.partitions]
+        returned += [
+            (topic.name, partition.partition_index) for topic in answer.topics for partition in topic.partitions
+        ]
         cursor = following(answer)
         if cursor is None:
             break
     topics = harness.broker.cluster.topics
-    assert told == [(name, index) for name in sorted(topics) for index in range(len(topics[name].partitions))]
+    assert returned == [(name, index) for name in sorted(topics) for index in range(len(topics[name].partitions))]

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials: what Kafka 4.2.0 said."""
+"""DescribeUserScramCredentials: responses of Kafka 4.2.0."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ CASES = [
     (None, [ALICE, BOB]),
     ([], [ALICE, BOB]),
     (["bob"], [BOB]),
-    (["bob", "nobody"], [BOB, ("nobody", NONE[0], f"{NONE[1]}nobody", {})]),
+    (["bob", "unknown"], [BOB, ("unknown", NONE[0], f"{NONE[1]}unknown", {})]),
     ([""], [("", *NONE, {})]),
     (["bob", "alice", "bob"], [("bob", TWICE[0], f"{TWICE[1]}bob", {}), ALICE]),
 ]
 
 
-@pytest.mark.parametrize(("names", "said"), CASES)
-def test_answer(harness, names, said):
-    assert describe(harness, names) == said
+@pytest.mark.parametrize(("names", "results"), CASES)
+def test_response(harness, names, results):
+    assert describe(harness, names) == results

@@ -12,7 +12,7 @@ Place = ElectLeadersRequest.TopicPartition
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_no_election_is_needed(version):
+def test_election_not_needed(version):
     places = [Place(topic="t", partitions=[1, 0, 9]), Place(topic="no-such-topic", partitions=[0])]
     found = BrokerHarness().ask(ElectLeadersRequest(topic_partitions=places), version)
     assert [
@@ -24,7 +24,7 @@ def test_no_election_is_needed(version):
     ]
 
 
-def test_of_all_partitions_those_that_need_none_are_not_told():
+def test_all_partitions_omit_those_without_election():
     found = BrokerHarness(topics={"t": 2, "u": 1}).ask(ElectLeadersRequest(topic_partitions=None), 2)
     assert {topic.topic: topic.partition_result for topic in found.replica_election_results} == {
         "__consumer_offsets": [],

@@ -1,4 +1,4 @@
-"""Fetch: what is read, when it waits, and what releases it."""
+"""Fetch: reading, size limits, the purgatory and its completion."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def harness() -> BrokerHarness:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_is_there_comes_at_once(harness, version):
+def test_available_records_are_returned_at_once(harness, version):
     fill(harness, count=2)
     sent = fetch(harness, version, wanted(), wait=500)
     assert (sent.answer.error_code, sent.answer.session_id) == (E.NONE, 0)
@@ -83,14 +83,14 @@ def test_what_is_there_comes_at_once(harness, version):
 
 
 @pytest.mark.parametrize("version", [4, 11, 18])
-def test_read_committed_sees_no_transactions(harness, version):
+def test_read_committed_without_transactions(harness, version):
     fill(harness)
     (found,) = lines(fetch(harness, version, wanted(), isolation_level=1))
     assert found.aborted_transactions == []
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_nothing_there_waits_and_then_comes_empty(harness, version):
+def test_empty_fetch_expires_with_an_empty_response(harness, version):
     sent = fetch(harness, version, wanted(), wait=700)
     harness.wait(0.699)
     assert sent.parked
@@ -106,7 +106,7 @@ def left(harness: BrokerHarness) -> tuple:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_produce_releases_it(harness, version):
+def test_produce_completes_a_delayed_fetch(harness, version):
     sent = fetch(harness, version, wanted(0), wanted(1), wait=5_000)
     harness.wait(0.3)
     assert sent.parked
@@ -116,14 +116,14 @@ def test_a_produce_releases_it(harness, version):
     assert left(harness) == ({}, {}, {}, 0)
 
 
-def test_a_produce_elsewhere_does_not(harness):
+def test_other_partition_does_not_complete_it(harness):
     sent = fetch(harness, 11, wanted(0), wait=5_000)
     produce(harness, 1)
     produce(harness, 0, "u")
     assert sent.parked
 
 
-def test_it_waits_until_there_is_enough(harness):
+def test_fetch_waits_for_min_bytes(harness):
     sent = fetch(harness, 11, wanted(), wait=5_000, least=SIZE * 2)
     produce(harness)
     assert sent.parked
@@ -131,14 +131,14 @@ def test_it_waits_until_there_is_enough(harness):
     assert count(lines(sent)[0]) == 2
 
 
-def test_enough_may_be_made_up_of_several_partitions(harness):
+def test_min_bytes_counts_all_partitions(harness):
     sent = fetch(harness, 11, wanted(0), wanted(1), wait=5_000, least=SIZE * 2)
     produce(harness, 0)
     produce(harness, 1)
     assert [count(found) for found in lines(sent)] == [1, 1]
 
 
-def test_not_enough_comes_when_the_wait_is_over(harness):
+def test_expired_fetch_returns_available_records(harness):
     sent = fetch(harness, 11, wanted(), wait=500, least=SIZE * 2)
     produce(harness)
     harness.wait(0.5)
@@ -146,7 +146,7 @@ def test_not_enough_comes_when_the_wait_is_over(harness):
     assert left(harness) == ({}, {}, {}, 0)
 
 
-def test_oldest_waiting_fetch_is_answered_first(harness):
+def test_oldest_delayed_fetch_completes_first(harness):
     sents = [fetch(harness, 11, wanted(), wait=5_000) for _ in range(3)]
     produce(harness)
     assert not any(sent.parked for sent in sents)
@@ -157,40 +157,40 @@ def test_oldest_waiting_fetch_is_answered_first(harness):
     ("wait", "least"),
     [pytest.param(0, 1, id="no wait"), pytest.param(-1, 1, id="negative"), pytest.param(500, 0, id="0")],
 )
-def test_no_reason_to_wait(harness, wait, least):
+def test_fetch_without_wait(harness, wait, least):
     assert lines(fetch(harness, 11, wanted(), wait=wait, least=least))[0].records == b""
 
 
-def test_no_partitions_no_wait(harness):
+def test_fetch_without_partitions_does_not_wait(harness):
     assert fetch(harness, 11, wait=500).answer.responses == []
 
 
-LIMITS = [  # of the request, of the first, of the second partition; batches of each
-    pytest.param(10**6, 10**6, 10**6, [3, 3], id="room for all"),
+LIMITS = [  # max_bytes of request, first and second partition; returned batches of each partition
+    pytest.param(10**6, 10**6, 10**6, [3, 3], id="limits above the records"),
     pytest.param(SIZE * 4, 10**6, 10**6, [3, 1], id="the request's limit"),
     pytest.param(10**6, SIZE * 2, SIZE, [2, 1], id="the partitions' limits"),
     pytest.param(1, 10**6, 10**6, [1, 0], id="at least one batch, of the first partition"),
-    pytest.param(10**6, 1, 1, [1, 0], id="at least one batch, though its partition has no room"),
-    pytest.param(0, 0, 0, [1, 0], id="at least one batch, though there is no room at all"),
+    pytest.param(10**6, 1, 1, [1, 0], id="at least one batch, above the limit of its partition"),
+    pytest.param(0, 0, 0, [1, 0], id="at least one batch, with limits of 0"),
     pytest.param(SIZE * 2 - 1, 10**6, 10**6, [1, 0], id="a byte short of two"),
     pytest.param(-1, -1, -1, [1, 0], id="negative"),
 ]
 
 
 @pytest.mark.parametrize(("most", "first", "second", "counts"), LIMITS)
-def test_limits(harness, most, first, second, counts):
+def test_size_limits(harness, most, first, second, counts):
     fill(harness, 0, 3)
     fill(harness, 1, 3)
     sent = fetch(harness, 11, wanted(0, limit=first), wanted(1, limit=second), most=most)
     assert [count(found) for found in lines(sent)] == counts
 
 
-def test_at_least_one_batch_of_the_first_partition_that_has_any(harness):
+def test_first_nonempty_partition_returns_one_batch(harness):
     fill(harness, 1, 3)
     assert [count(found) for found in lines(fetch(harness, 11, wanted(0), wanted(1), wanted(2), most=1))] == [0, 1, 0]
 
 
-def test_the_brokers_own_limit():
+def test_fetch_max_bytes_of_the_broker():
     harness = BrokerHarness(config={"fetch.max.bytes": 1_024})
     fill(harness, 0, 40)
     (found,) = lines(fetch(harness, 11, wanted()))
@@ -200,20 +200,20 @@ def test_the_brokers_own_limit():
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("offset", [3, 99, -1, -(2**63)])
-def test_offsets_that_are_not_there_fail_at_once(harness, version, offset):
+def test_offset_out_of_range_fails_at_once(harness, version, offset):
     fill(harness, count=2)
     (found,) = lines(fetch(harness, version, wanted(offset=offset), wait=500))
     assert (found.error_code, found.high_watermark, found.last_stable_offset) == (E.OFFSET_OUT_OF_RANGE, -1, -1)
     assert (found.log_start_offset, found.records) == (-1, b"")
 
 
-def test_the_end_is_an_offset_to_wait_at(harness):
+def test_fetch_at_the_log_end_waits(harness):
     fill(harness, count=2)
     assert fetch(harness, 11, wanted(offset=2), wait=500).parked
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_for_what_is_unknown_nobody_waits_but_the_rest_may_come(harness, version):
+def test_unknown_partition_does_not_end_the_wait(harness, version):
     fill(harness)
     sent = fetch(harness, version, wanted(9), wanted(0), wait=500, least=10**6)
     assert sent.parked
@@ -242,19 +242,19 @@ def test_not_the_leader():
     assert found.error_code == E.NOT_LEADER_OR_FOLLOWER
 
 
-SESSIONS = [  # id, epoch, refused
+SESSIONS = [  # session id, session epoch, error
     pytest.param(0, -1, False, id="none"),
-    pytest.param(0, 0, False, id="a new one is asked for"),
-    pytest.param(12_345, 1, True, id="one that does not exist"),
-    pytest.param(0, 1, True, id="no id, but an epoch"),
-    pytest.param(12_345, -1, False, id="one is closed"),
-    pytest.param(12_345, 0, False, id="one is closed for a new one"),
+    pytest.param(0, 0, False, id="new session"),
+    pytest.param(12_345, 1, True, id="unknown session"),
+    pytest.param(0, 1, True, id="epoch without id"),
+    pytest.param(12_345, -1, False, id="session is closed"),
+    pytest.param(12_345, 0, False, id="session is replaced"),
 ]
 
 
 @pytest.mark.parametrize("version", [7, 12, 18])
 @pytest.mark.parametrize(("session_id", "epoch", "refused"), SESSIONS)
-def test_sessions(harness, version, session_id, epoch, refused):
+def test_session_errors(harness, version, session_id, epoch, refused):
     fill(harness)
     sent = fetch(harness, version, wanted(), session_id=session_id, session_epoch=epoch)
     assert bool(sent.answer.session_id) is (epoch == 0)
@@ -262,7 +262,7 @@ def test_sessions(harness, version, session_id, epoch, refused):
     assert bool(sent.answer.responses) is not refused
 
 
-def test_a_client_that_has_gone_leaves_nothing_behind(harness):
+def test_closed_connection_leaves_the_purgatory(harness):
     for _ in range(1_000):
         sent = fetch(harness, 11, wanted(0), wanted(1), wait=86_400_000)
         harness.router.forget(sent.ticket)
@@ -271,7 +271,7 @@ def test_a_client_that_has_gone_leaves_nothing_behind(harness):
     produce(harness)
 
 
-DIVERGING = [  # entries of the epochs; the epoch and offset that the reader stands at; what it is told: epoch and end, or an error
+DIVERGING = [  # entries of the epochs; fetched epoch and offset of the reader; result: epoch and end offset, or an error
     ([(0, 0)], 0, 2, None),
     ([(0, 0)], 0, 9, (0, 4)),
     ([(0, 0), (1, 3)], 0, 4, (0, 3)),
@@ -283,26 +283,26 @@ DIVERGING = [  # entries of the epochs; the epoch and offset that the reader sta
 
 
 @pytest.mark.parametrize("version", [11, 12, 18])
-@pytest.mark.parametrize(("entries", "epoch", "offset", "told"), DIVERGING)
-def test_who_has_read_what_this_log_does_not_have(harness, version, entries, epoch, offset, told):
-    """As Kafka: not out of range, but where the log parts from what was read (KIP-595, from v12)."""
+@pytest.mark.parametrize(("entries", "epoch", "offset", "expected"), DIVERGING)
+def test_diverging_epoch(harness, version, entries, epoch, offset, expected):
+    """From v12 on the response has the epoch and offset where the logs diverge, not OFFSET_OUT_OF_RANGE (KIP-595)."""
     fill(harness, count=4)
     place = harness.broker.cluster.topics["t"].partitions[0]
     place.epochs.entries = list(entries)
     asked = wanted(offset=offset)
     asked.last_fetched_epoch = epoch if version >= 12 else -1
     (found,) = lines(fetch(harness, version, asked))
-    said = found.diverging_epoch.epoch, found.diverging_epoch.end_offset
+    diverging = found.diverging_epoch.epoch, found.diverging_epoch.end_offset
     if version < 12:
-        assert (found.error_code, said) == (E.OFFSET_OUT_OF_RANGE if offset > 4 else E.NONE, (-1, -1))
-    elif isinstance(told, tuple):
-        assert (found.error_code, said, found.records, found.high_watermark) == (E.NONE, told, b"", 4)
+        assert (found.error_code, diverging) == (E.OFFSET_OUT_OF_RANGE if offset > 4 else E.NONE, (-1, -1))
+    elif isinstance(expected, tuple):
+        assert (found.error_code, diverging, found.records, found.high_watermark) == (E.NONE, expected, b"", 4)
     else:
-        assert (found.error_code, said) == (told or E.NONE, (-1, -1))
-        assert count(found) == (0 if told else 4 - offset)
+        assert (found.error_code, diverging) == (expected or E.NONE, (-1, -1))
+        assert count(found) == (0 if expected else 4 - offset)
 
 
-def test_who_has_fallen_out_of_the_log_is_told_so_first(harness):
+def test_out_of_range_precedes_a_diverging_epoch(harness):
     fill(harness, count=4)
     place = harness.broker.cluster.topics["t"].partitions[0]
     place.log.delete_before(2)

@@ -1,4 +1,4 @@
-"""FindCoordinator: where a group is, in every version."""
+"""FindCoordinator: groups and transactional ids in every version."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def harness() -> BrokerHarness:
 
 @pytest.mark.parametrize("key", ["g", "group", "test", ""])
 @pytest.mark.parametrize("version", range(4))
-def test_one_group(harness, version, key):
+def test_one_key(harness, version, key):
     answer = harness.ask(FindCoordinatorRequest(key=key), version)
     node = harness.leader("__consumer_offsets", partition_for(key, 50))
     assert (answer.error_code, answer.node_id, answer.host, answer.port) == (E.NONE, node, "127.0.0.1", 9_000 + node)
@@ -27,7 +27,7 @@ def test_one_group(harness, version, key):
 
 
 @pytest.mark.parametrize("version", range(4, 7))
-def test_several_groups(harness, version):
+def test_several_keys(harness, version):
     answer = harness.ask(FindCoordinatorRequest(coordinator_keys=["g", "group", "", "g"]), version)
     assert [found.key for found in answer.coordinators] == ["g", "group", "", "g"]
     assert {found.error_code for found in answer.coordinators} == {E.NONE}
@@ -40,7 +40,7 @@ def test_no_keys(harness, version):
     assert harness.ask(FindCoordinatorRequest(coordinator_keys=[]), version).coordinators == []
 
 
-KINDS = [  # version, key type, text
+KINDS = [  # version, key type, message
     pytest.param(1, 9, True, id="unknown key type"),
     pytest.param(3, 9, True, id="unknown key type"),
     pytest.param(5, 9, True, id="unknown key type of each key"),
@@ -51,7 +51,7 @@ KINDS = [  # version, key type, text
 
 
 @pytest.mark.parametrize(("version", "key_type", "text"), KINDS)
-def test_other_kinds(harness, version, key_type, text):
+def test_unsupported_key_types(harness, version, key_type, text):
     if version >= 4:
         answers = harness.ask(
             FindCoordinatorRequest(key_type=key_type, coordinator_keys=["g", "h"]), version
@@ -65,14 +65,14 @@ def test_other_kinds(harness, version, key_type, text):
         assert bool(answer.error_message) is text
 
 
-def test_every_broker_says_the_same_and_takes_the_group(harness):
+def test_all_brokers_return_the_same_coordinator(harness):
     places = [harness.ask(FindCoordinatorRequest(key="g"), 2, node=node).node_id for node in range(3)]
     assert len(set(places)) == 1
     assert harness.broker.coordinator_error("g", places[0]) == E.NONE
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-def test_transactional_ids_have_a_coordinator_of_their_own(version):
+def test_transactional_ids_have_their_own_coordinator(version):
     harness = BrokerHarness(brokers=3)
     names = [f"t{number}" for number in range(20)]
     found = [_node(harness, name, version) for name in names]
@@ -88,11 +88,11 @@ def _node(harness: BrokerHarness, name: str, version: int) -> Any:
     return harness.ask(FindCoordinatorRequest(key_type=1, key=name), version).node_id
 
 
-def test_an_empty_transactional_id():
+def test_empty_transactional_id():
     assert BrokerHarness().ask(FindCoordinatorRequest(key_type=1, key=""), 3).error_code == E.INVALID_REQUEST
 
 
-def test_the_log_of_transactions_is_made_on_demand():
+def test_transaction_log_is_created_on_demand():
     harness = BrokerHarness(config={"mockbroker.transaction.log.on.demand": True})
     asked = FindCoordinatorRequest(key_type=1, key="t")
     assert [harness.ask(asked, 3).error_code for _ in range(2)] == [E.COORDINATOR_NOT_AVAILABLE, E.NONE]

@@ -1,4 +1,4 @@
-"""Heartbeat: every version. What a group answers stands in group/test_rules.py."""
+"""Heartbeat: every version. Responses by state of the group: tests/mockbroker/groups/classic/test_rules.py."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def harness() -> BrokerHarness:
     return BrokerHarness(brokers=3)
 
 
-def test_the_facts_hold_for_one_broker_and_for_three():
+def test_groups_of_the_test_have_different_coordinators():
     assert BrokerHarness(brokers=1).broker.coordinator("g") == 0
     assert BrokerHarness(brokers=3).broker.coordinator("g") in range(3)
 
@@ -32,7 +32,7 @@ def test_the_facts_hold_for_one_broker_and_for_three():
         pytest.param("g", False, E.UNKNOWN_MEMBER_ID, id="absent group"),
     ],
 )
-def test_refused(harness, version, group_id, elsewhere, error):
+def test_rejected(harness, version, group_id, elsewhere, error):
     node = (harness.broker.coordinator(group_id) + elsewhere) % 3
     request = HeartbeatRequest(group_id=group_id, generation_id=1, member_id="m")
     assert harness.ask(request, version, node=node).error_code == error
@@ -40,7 +40,7 @@ def test_refused(harness, version, group_id, elsewhere, error):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_alive(version):
+def test_heartbeat_of_a_member(version):
     harness = BrokerHarness()
     join = JoinGroupRequest(
         group_id="g",
@@ -59,7 +59,7 @@ def test_alive(version):
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_an_instance_is_unknown(version):
+def test_unknown_instance_id(version):
     harness = BrokerHarness()
     beat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m", group_instance_id="i")
     assert harness.ask(beat, version).error_code == E.UNKNOWN_MEMBER_ID

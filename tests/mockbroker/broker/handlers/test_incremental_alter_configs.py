@@ -19,7 +19,7 @@ def resource(*changes: Any, name: str = "t", kind: int = 2) -> Any:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_what_is_not_named_stays(version):
+def test_unnamed_configs_are_kept(version):
     harness = BrokerHarness(topics={"t": 1, "u": 1})
     kept = harness.broker.cluster.topics
 

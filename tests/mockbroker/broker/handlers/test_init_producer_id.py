@@ -12,7 +12,7 @@ VERSIONS = range(6)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_id_that_nobody_has(version):
+def test_producer_id_is_unique(version):
     harness = BrokerHarness()
     answers = [harness.ask(InitProducerIdRequest(transactional_id=None), version) for _ in range(3)]
     assert [(answer.error_code, answer.producer_epoch) for answer in answers] == [(E.NONE, 0)] * 3
@@ -31,20 +31,22 @@ def test_transactional_ids_keep_their_producer_id(version):
 @pytest.mark.parametrize(
     ("fields", "error"),
     [
-        pytest.param({"transactional_id": ""}, E.INVALID_REQUEST, id="no name"),
-        pytest.param({"transaction_timeout_ms": 0}, E.INVALID_TRANSACTION_TIMEOUT, id="no time"),
-        pytest.param({"transaction_timeout_ms": 900_001}, E.INVALID_TRANSACTION_TIMEOUT, id="too much time"),
-        pytest.param({"producer_id": 5}, E.INVALID_REQUEST, id="an id without an epoch"),
-        pytest.param({"producer_epoch": 5}, E.INVALID_REQUEST, id="an epoch without an id"),
+        pytest.param({"transactional_id": ""}, E.INVALID_REQUEST, id="empty transactional id"),
+        pytest.param({"transaction_timeout_ms": 0}, E.INVALID_TRANSACTION_TIMEOUT, id="timeout 0"),
+        pytest.param(
+            {"transaction_timeout_ms": 900_001}, E.INVALID_TRANSACTION_TIMEOUT, id="timeout above the maximum"
+        ),
+        pytest.param({"producer_id": 5}, E.INVALID_REQUEST, id="producer id without epoch"),
+        pytest.param({"producer_epoch": 5}, E.INVALID_REQUEST, id="epoch without producer id"),
     ],
 )
-def test_refused(fields, error):
+def test_rejected(fields, error):
     asked = InitProducerIdRequest(**({"transactional_id": "x", "transaction_timeout_ms": 1000} | fields))
     answer = BrokerHarness().ask(asked, 5)
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (error, -1, -1)
 
 
-def test_another_broker_coordinates():
+def test_not_the_coordinator():
     harness = BrokerHarness(brokers=3)
     asked = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=1000)
     found = {node: harness.ask(asked, 5, node=node).error_code for node in range(3)}

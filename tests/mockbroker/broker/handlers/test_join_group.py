@@ -1,4 +1,4 @@
-"""JoinGroup: versions, and the order of checks before the group is asked."""
+"""JoinGroup: versions, and the order of checks before the group handles the request."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_member_id_of_a_client_without_client_id(harness):
     assert re.fullmatch(r"-[0-9a-f-]{36}", harness.ask(join(), 4, client_id="").member_id)
 
 
-REFUSED = [  # fields, on the coordinator, error
+REFUSED = [  # fields, whether on the coordinator, error
     pytest.param({"group_id": ""}, True, E.INVALID_GROUP_ID, id="empty group id"),
     pytest.param(
         {"group_id": "", "session_timeout_ms": 1},
@@ -96,7 +96,7 @@ REFUSED = [  # fields, on the coordinator, error
 
 @pytest.mark.parametrize("version", [0, 3, 4, 6, 7, 9])
 @pytest.mark.parametrize(("fields", "here", "error"), REFUSED)
-def test_refused(version, fields, here, error):
+def test_rejected(version, fields, here, error):
     harness = BrokerHarness(brokers=3, config=LIMITS)
     request = join(**fields)
     node = (harness.broker.coordinator(request.group_id) + (not here)) % 3
@@ -113,19 +113,19 @@ def test_session_timeout_bounds_are_inclusive(timeout):
     assert harness.ask(join(session_timeout_ms=timeout), 0).error_code == E.NONE
 
 
-def test_join_refused_for_its_protocols_creates_the_group(harness):
+def test_join_with_invalid_protocols_creates_the_group(harness):
     harness.ask(join(protocols=[]), 5)
     assert list(harness.broker.groups) == ["g"]
 
 
-def test_other_refused_joins_create_no_group(harness):
+def test_other_rejected_joins_create_no_group(harness):
     harness.ask(join(member_id="z"), 5)
     harness.ask(join(session_timeout_ms=1), 5)
     assert harness.broker.groups == {}
 
 
 def test_v0_rebalance_timeout_is_the_session_timeout(harness):
-    """A v0 member has no rebalance timeout of its own."""
+    """JoinGroup v0 has no rebalance timeout."""
     first = harness.ask(join(session_timeout_ms=1_500, rebalance_timeout_ms=-1), 0).member_id
     assert harness.broker.groups["g"].members[first].rebalance_timeout == 1.5
 
@@ -149,7 +149,7 @@ def test_first_of_duplicate_protocol_names_wins(harness):
     assert [member.metadata for member in answer.members] == [b"1"]
 
 
-def test_unreadable_metadata_is_stored(harness):
+def test_undecodable_metadata_is_stored(harness):
     garbage = bytes(range(256)) * 40
     answer = harness.ask(join(protocols=[JoinGroupRequest.Protocol(name="range", metadata=garbage)]), 3)
     assert [member.metadata for member in answer.members] == [garbage]
@@ -157,7 +157,7 @@ def test_unreadable_metadata_is_stored(harness):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_delayed_error_is_encoded_in_the_request_version(version):
-    """The error of a join that waited has the form of the version of its request."""
+    """The error of a pending JoinGroup has the form of its request version."""
     harness = BrokerHarness(config={"group.initial.rebalance.delay.ms": 400_000})
     sent = harness.send(join(), version)
     if version >= 4:
@@ -168,8 +168,8 @@ def test_delayed_error_is_encoded_in_the_request_version(version):
     assert sent.answer.protocol_name == ("" if version < 7 else None)
 
 
-def test_a_client_with_a_long_name_harms_nobody():
-    """Its id is told to everybody in the group, and must fit into a string."""
+def test_member_id_of_a_long_client_id_is_cut():
+    """The member id is sent to all members, so it must fit into a string."""
     harness = BrokerHarness(config={"group.initial.rebalance.delay.ms": 500})
     long = harness.send(join(), 3, client_id="x" * 32_740)
     honest = harness.send(join(), 3)

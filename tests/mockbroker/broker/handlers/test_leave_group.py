@@ -33,7 +33,7 @@ def join(harness: BrokerHarness, version: int = 3) -> Any:
 
 
 def errors(version: int, answer: Any) -> list[int]:
-    """Of the one member, or of all; from v3 on the request itself must have succeeded."""
+    """Return the error codes of the members; from v3 on the top-level error code must be NONE."""
     if version < 3:
         return [answer.error_code]
     assert answer.error_code == E.NONE
@@ -41,7 +41,7 @@ def errors(version: int, answer: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_member_leaves(version):
+def test_member_leaves(version):
     harness = BrokerHarness()
     member_id = join(harness).answer.member_id
     assert errors(version, harness.ask(leave(version, member_id), version)) == [E.NONE]
@@ -57,7 +57,7 @@ def test_absent_group(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_pending_id_leaves(version):
+def test_pending_member_leaves(version):
     harness = BrokerHarness()
     member_id = join(harness, 4).answer.member_id
     assert errors(version, harness.ask(leave(version, member_id), version)) == [E.NONE]
@@ -73,7 +73,7 @@ def test_a_pending_id_leaves(version):
         pytest.param("g", False, E.NOT_COORDINATOR, id="not the coordinator"),
     ],
 )
-def test_refused(version, group_id, here, error):
+def test_rejected(version, group_id, here, error):
     harness = BrokerHarness(brokers=3)
     node = (harness.broker.coordinator(group_id) + (not here)) % 3
     answer = harness.ask(leave(version, "z", group_id=group_id), version, node=node)
@@ -97,11 +97,11 @@ def test_batch_echoes_member_and_instance_ids(version):
     ]
 
 
-def test_nobody_leaves():
+def test_no_members():
     assert errors(3, BrokerHarness().ask(leave(3), 3)) == []
 
 
-def test_v5_the_reason_is_written_down():
+def test_v5_reason_is_journaled():
     harness = BrokerHarness()
     member_id = join(harness).answer.member_id
     gone = LeaveGroupRequest.Member(member_id=member_id, reason="the consumer is being closed")

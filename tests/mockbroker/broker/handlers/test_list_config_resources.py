@@ -16,7 +16,7 @@ BROKERS, LOGGERS = [("0", 4), ("1", 4)], [("0", 8), ("1", 8)]
     ("kinds", "expected"),
     [([], TOPICS + BROKERS + LOGGERS), ([2], TOPICS), ([4], BROKERS), ([8, 4], BROKERS + LOGGERS), ([16, 32], [])],
 )
-def test_by_kind(kinds, expected):
+def test_resources_by_type(kinds, expected):
     found = BrokerHarness(brokers=2).ask(ListConfigResourcesRequest(resource_types=kinds), 1)
     assert [(each.resource_name, each.resource_type) for each in found.config_resources] == expected
 
@@ -26,6 +26,6 @@ def test_v0_lists_client_metrics():
 
 
 @pytest.mark.parametrize("kind", [0, 1, 3, 99])
-def test_a_kind_that_does_not_exist(kind):
+def test_unknown_resource_type(kind):
     found = BrokerHarness().ask(ListConfigResourcesRequest(resource_types=[2, kind]), 1)
     assert (found.error_code, found.config_resources) == (E.UNSUPPORTED_VERSION, [])

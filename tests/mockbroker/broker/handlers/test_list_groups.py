@@ -23,7 +23,7 @@ def listed(harness: BrokerHarness, version: int, **filters: Any) -> dict[Any, An
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_all(harness, version):
+def test_all_groups(harness, version):
     found = listed(harness, version)
     assert {name: group.protocol_type for name, group in found.items()} == {"stable": "consumer", "simple": ""}
     states = {name: group.group_state for name, group in found.items()}
@@ -47,7 +47,7 @@ def test_filters(harness, filters, names):
     assert set(listed(harness, 5, **filters)) == names
 
 
-def test_each_broker_lists_its_own():
+def test_broker_lists_the_groups_it_coordinates():
     harness = BrokerHarness(brokers=3)
     names = [f"g{number}" for number in range(12)]
     for name in names:

@@ -1,4 +1,4 @@
-"""ListOffsets: earliest, latest, by time, and questions that a version does not have."""
+"""ListOffsets: earliest, latest, by timestamp, and special timestamps that a version does not support."""
 
 from __future__ import annotations
 
@@ -55,19 +55,19 @@ def epoch(version: int) -> int:
     [
         pytest.param(-1, 3, -1, id="latest"),
         pytest.param(-2, 0, -1, id="earliest"),
-        pytest.param(0, 0, 100, id="before all"),
-        pytest.param(100, 0, 100, id="exactly"),
-        pytest.param(101, 1, 300, id="the first at or after"),
-        pytest.param(300, 1, 300, id="the last"),
+        pytest.param(0, 0, 100, id="before the first record"),
+        pytest.param(100, 0, 100, id="timestamp of a record"),
+        pytest.param(101, 1, 300, id="between two records"),
+        pytest.param(300, 1, 300, id="last record"),
     ],
 )
-def test_found(harness, version, timestamp, offset, at):
+def test_offset_and_timestamp(harness, version, timestamp, offset, at):
     assert ask(harness, version, timestamp) == (E.NONE, offset, at, epoch(version))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(("timestamp", "index"), [(301, 0), (2**62, 0), (0, 1)])
-def test_nothing_so_late(harness, version, timestamp, index):
+def test_timestamp_after_the_last_record(harness, version, timestamp, index):
     assert ask(harness, version, timestamp, index=index) == (E.NONE, -1, -1, -1)
 
 
@@ -77,12 +77,12 @@ def test_nothing_so_late(harness, version, timestamp, index):
     [
         pytest.param(-3, 7, 1, 300, id="largest timestamp"),
         pytest.param(-4, 8, 0, -1, id="earliest local"),
-        pytest.param(-5, 9, -1, -1, id="latest tiered: nothing is"),
-        pytest.param(-6, 11, -1, -1, id="earliest pending upload: nothing is"),
-        pytest.param(-7, 99, -1, -1, id="no such question"),
+        pytest.param(-5, 9, -1, -1, id="latest tiered"),
+        pytest.param(-6, 11, -1, -1, id="earliest pending upload"),
+        pytest.param(-7, 99, -1, -1, id="unknown special timestamp"),
     ],
 )
-def test_questions_of_later_versions(harness, version, timestamp, since, offset, at):
+def test_special_timestamps_of_later_versions(harness, version, timestamp, since, offset, at):
     found = ask(harness, version, timestamp)
     if version < since:
         assert found == (E.UNSUPPORTED_VERSION, -1, -1, -1)
@@ -92,7 +92,7 @@ def test_questions_of_later_versions(harness, version, timestamp, since, offset,
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(("name", "index"), [("t", 9), ("t", -1), ("no-such-topic", 0)])
-def test_unknown(harness, version, name, index):
+def test_unknown_partition(harness, version, name, index):
     assert ask(harness, version, -1, name, index) == (E.UNKNOWN_TOPIC_OR_PARTITION, -1, -1, -1)
 
 
@@ -112,7 +112,7 @@ def test_leader_epochs(harness, version, given, error):
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("codec", NAMES)
-def test_compressed_batches_are_opened(harness, version, codec):
+def test_compressed_batches_are_decoded(harness, version, codec):
     log = harness.broker.cluster.topics["t"].partitions[1].log
     for times in ([10, 40, 20], [15, 60, 60], [30]):
         batch = build_batch([Record(timestamp=each, value=bytes(100)) for each in times], codec=codec)
@@ -125,10 +125,10 @@ def test_compressed_batches_are_opened(harness, version, codec):
 
 @pytest.mark.parametrize("codec", [codec for codec in NAMES if codec != NONE])
 @pytest.mark.parametrize("timestamp", [0, -3])
-def test_records_that_cannot_be_opened(harness, codec, timestamp):
+def test_undecodable_records(harness, codec, timestamp):
     tail = build_batch([Record(timestamp=10)], codec=codec)[CRC_FROM : HEADER.size] + b"not compressed at all"
     batch = read_batch(struct.pack(">qiibI", 0, len(tail) + 9, -1, 2, crc32c(tail)) + tail)
     assert batch.crc_is_right()
     harness.broker.cluster.topics["t"].partitions[1].log.append(batch, 0)
     assert ask(harness, 7, timestamp, index=1) == (E.CORRUPT_MESSAGE, -1, -1, -1)
-    assert ask(harness, 7, -1, index=1)[:2] == (E.NONE, 1)  # the end is known all the same
+    assert ask(harness, 7, -1, index=1)[:2] == (E.NONE, 1)  # the end needs no records

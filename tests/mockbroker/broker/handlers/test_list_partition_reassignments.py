@@ -12,6 +12,6 @@ Topic = ListPartitionReassignmentsRequest.Topic
 
 
 @pytest.mark.parametrize("topics", [None, [], [Topic(name="t", partition_indexes=[0, 9])]])
-def test_none_is_on_its_way(topics):
+def test_no_reassignments(topics):
     found = BrokerHarness().ask(ListPartitionReassignmentsRequest(topics=topics), 0)
     assert (found.error_code, found.topics) == (E.NONE, [])

@@ -1,4 +1,4 @@
-"""Metadata: all topics, some, by id, and topics made by asking."""
+"""Metadata: all topics, named topics, topic ids and auto-created topics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def ask(harness: BrokerHarness, version: int, *names: str, **given: Any) -> Any:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_topic(harness, version):
+def test_topic(harness, version):
     answer = ask(harness, version, "t")
     assert [(broker.node_id, broker.host, broker.port) for broker in answer.brokers] == [
         (number, "127.0.0.1", 9_000 + number) for number in range(3)
@@ -58,27 +58,27 @@ def test_no_topics(harness, version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_asking_makes_a_topic_which_is_there_the_next_time(harness, version):
+def test_auto_created_topic_exists_in_the_next_response(harness, version):
     assert [topic.error_code for topic in ask(harness, version, "new").topics] == [E.UNKNOWN_TOPIC_OR_PARTITION]
     (topic,) = ask(harness, version, "new").topics
     assert (topic.error_code, len(topic.partitions)) == (E.NONE, 1)
 
 
 @pytest.mark.parametrize("version", range(4, 14))
-def test_asking_makes_none_where_the_client_does_not_want_it(harness, version):
+def test_no_auto_creation_if_the_client_forbids_it(harness, version):
     answer = ask(harness, version, "new", allow_auto_topic_creation=False)
     assert [topic.error_code for topic in answer.topics] == [E.UNKNOWN_TOPIC_OR_PARTITION]
     assert "new" not in harness.broker.cluster.topics
 
 
 @pytest.mark.parametrize("version", [0, 4, 13])
-def test_asking_makes_none_where_the_broker_does_not_want_it(version):
+def test_no_auto_creation_if_the_broker_forbids_it(version):
     harness = BrokerHarness(config={"auto.create.topics.enable": False})
     ask(harness, version, "new")
     assert "new" not in harness.broker.cluster.topics
 
 
-def test_made_topics_have_the_brokers_defaults():
+def test_auto_created_topics_have_broker_defaults():
     harness = BrokerHarness(brokers=3, config={"num.partitions": 4, "default.replication.factor": 2})
     ask(harness, 9, "new")
     (topic,) = ask(harness, 9, "new").topics
@@ -94,7 +94,7 @@ def test_invalid_topic_names(harness, version, name):
 
 
 @pytest.mark.parametrize("version", [12, 13])
-def test_by_id(harness, version):
+def test_topic_by_id(harness, version):
     unknown = UUID(int=999_999)
     asked = [MetadataRequest.Topic(topic_id=which, name=None) for which in (harness.topic_id("t"), unknown)]
     known, missing = harness.ask(MetadataRequest(topics=asked), version).topics
@@ -104,7 +104,7 @@ def test_by_id(harness, version):
 
 @pytest.mark.parametrize("version", [12, 13])
 def test_neither_id_nor_name(harness, version):
-    """Kafka falls over it."""
+    """Kafka fails on it with UNKNOWN_SERVER_ERROR."""
     asked = [MetadataRequest.Topic(name=None), MetadataRequest.Topic(name="t")]
     answer = harness.ask(MetadataRequest(topics=asked), version)
     assert [(topic.error_code, topic.name) for topic in answer.topics] == [
@@ -113,14 +113,14 @@ def test_neither_id_nor_name(harness, version):
     assert (answer.brokers, answer.error_code) == ([], E.UNKNOWN_SERVER_ERROR if version == 13 else E.NONE)
 
 
-def test_one_by_id_and_one_by_name(harness):
+def test_topic_ids_take_precedence_over_names(harness):
     asked = [MetadataRequest.Topic(topic_id=harness.topic_id("t"), name=None), MetadataRequest.Topic(name="u")]
     assert [topic.name for topic in harness.ask(MetadataRequest(topics=asked), 12).topics] == ["t"]
 
 
 @pytest.mark.parametrize("version", [10, 11])
 @pytest.mark.parametrize("name", [None, "t"])
-def test_v10_and_v11_may_not_ask_by_id(harness, version, name):
+def test_v10_and_v11_reject_topic_ids(harness, version, name):
     asked = [MetadataRequest.Topic(topic_id=harness.topic_id("t"), name=name), MetadataRequest.Topic(name="t")]
     answer = harness.ask(MetadataRequest(topics=asked), version)
     assert [(topic.error_code, topic.name) for topic in answer.topics] == [
@@ -130,7 +130,7 @@ def test_v10_and_v11_may_not_ask_by_id(harness, version, name):
     assert answer.brokers == []
 
 
-def test_an_answer_that_is_kept_follows_every_change(harness):
+def test_cached_response_is_replaced_after_a_change(harness):
     def sizes() -> dict[str, int]:
         return {topic.name: len(topic.partitions) for topic in ask(harness, 9, topics=None).topics}
 
@@ -145,7 +145,7 @@ def test_an_answer_that_is_kept_follows_every_change(harness):
     assert sizes() == before
 
 
-def test_kept_answers_are_told_apart(harness):
+def test_different_requests_have_different_responses(harness):
     known = [ask(harness, version, *names) for version in (8, 9) for names in (["t"], ["u", "t"], ["t", "u"], [])]
     again = [ask(harness, version, *names) for version in (8, 9) for names in (["t"], ["u", "t"], ["t", "u"], [])]
     assert [[topic.name for topic in answer.topics] for answer in again] == [["t"], ["u", "t"], ["t", "u"], []] * 2
@@ -156,7 +156,7 @@ def test_kept_answers_are_told_apart(harness):
     assert "v" in harness.broker.cluster.topics
 
 
-def test_kept_answers_are_bounded(harness):
+def test_cached_responses_are_limited(harness):
     for number in range(3_000):
         ask(harness, 9, "t", *[f"{'?' * 300}{number}"] * 20, allow_auto_topic_creation=False)
     kept = harness.broker.metadata_responses
@@ -168,8 +168,8 @@ TOPIC_BITS, CLUSTER_BITS = 3576, 8096  # of Kafka 4.2.0 and 3.9.1 without an aut
 
 
 @pytest.mark.parametrize("version", range(8, 14))
-def test_operations_are_reported_to_those_that_ask(harness, version):
-    """The same topics are asked for twice: the answer that is kept for one question is not that to the other."""
+def test_authorized_operations_if_requested(harness, version):
+    """Requests that differ only in these flags do not share a cached response."""
     cluster = {"include_cluster_authorized_operations": True} if version <= 10 else {}
     for asked in (False, True):
         flags = {"include_topic_authorized_operations": True} | cluster if asked else {}
@@ -179,7 +179,7 @@ def test_operations_are_reported_to_those_that_ask(harness, version):
         assert answer.cluster_authorized_operations == (CLUSTER_BITS if asked and cluster else NOT_ASKED)
 
 
-def test_operations_of_an_unknown_topic_id_are_not_reported(harness):
+def test_unknown_topic_id_has_no_authorized_operations(harness):
     wanted = [MetadataRequest.Topic(name=None, topic_id=UUID(int=99))]
     answer = ask(harness, 12, topics=wanted, include_topic_authorized_operations=True)
     assert [topic.topic_authorized_operations for topic in answer.topics] == [NOT_ASKED]

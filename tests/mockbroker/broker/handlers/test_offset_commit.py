@@ -1,4 +1,4 @@
-"""OffsetCommit: topics first, then the group."""
+"""OffsetCommit: unknown topics come before errors of the group."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ def test_leader_epoch_is_stored(harness):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_empty_group_id_is_allowed(harness, version):
+def test_empty_group_id_is_allowed(harness, version):
     assert errors(commit(harness, version, topic(harness, "t", partition(0)), group_id="")) == [E.NONE]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_unknown_topics_and_partitions_stand_first(harness, version):
+def test_unknown_partitions_come_first(harness, version):
     topics = [
         topic(harness, "t", partition(0), partition(9), partition(1)),
         topic(harness, "no-such-topic", partition(0)),
@@ -96,14 +96,14 @@ def test_unknown_topic_comes_before_illegal_generation(harness):
     assert errors(answer) == [E.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-def test_if_no_partition_is_left_the_group_is_not_asked(harness):
+def test_group_is_not_checked_without_known_partitions(harness):
     commit(harness, 7, topic(harness, "no-such-topic", partition(0)))
     commit(harness, 7)
     assert harness.broker.groups == {}
 
 
 @pytest.mark.parametrize("version", [2, 8, 10])
-def test_not_mine(version):
+def test_not_the_coordinator(version):
     harness = BrokerHarness(brokers=3)
     node = (harness.broker.coordinator("g") + 1) % 3
     answer = commit(harness, version, topic(harness, "t", partition(0), partition(9)), node=node)
@@ -145,7 +145,7 @@ def test_commit_of_a_member_is_journaled(harness):
     who = harness.ask(join, 3).member_id
     here = topic(harness, "t", partition(0, 9), partition(9))
     refused = commit(harness, 7, here, member_id=who, generation_id_or_member_epoch=1)
-    assert errors(refused) == [E.UNKNOWN_TOPIC_OR_PARTITION, E.REBALANCE_IN_PROGRESS]  # nobody has synced
+    assert errors(refused) == [E.UNKNOWN_TOPIC_OR_PARTITION, E.REBALANCE_IN_PROGRESS]  # before SyncGroup
     assert [event for event in harness.journal.events if event.event == "commit"] == []
     harness.broker.groups["g"].move_to(type(harness.broker.groups["g"].state).STABLE, 0.0)
     commit(harness, 7, here, member_id=who, generation_id_or_member_epoch=1)
@@ -154,7 +154,7 @@ def test_commit_of_a_member_is_journaled(harness):
 
 
 @pytest.mark.parametrize("version", [7, 8, 9, 10])
-def test_an_instance_is_unknown(harness, version):
+def test_unknown_instance_id(harness, version):
     commit(harness, 2, topic(harness, "t", partition(0)))
     known = topic(harness, "t", partition(0))
     answer = commit(harness, version, known, group_instance_id="i", generation_id_or_member_epoch=1, member_id="m")

@@ -29,31 +29,31 @@ def delete(harness: BrokerHarness, group: str, *indexes: Any, topic: str = "t") 
     return E(answer.error_code), [E(p.error_code) for t in answer.topics for p in t.partitions]
 
 
-def test_an_empty_group(harness):
+def test_empty_group(harness):
     commit_without_member(harness, "g")
     assert delete(harness, "g", 0, 1, 9) == (E.NONE, [E.UNKNOWN_TOPIC_OR_PARTITION, E.NONE, E.NONE])
     assert committed(harness, "g") == {}
 
 
-@pytest.mark.parametrize(("group", "error"), [("", E.INVALID_GROUP_ID), ("nobody", E.GROUP_ID_NOT_FOUND)])
-def test_no_group(harness, group, error):
+@pytest.mark.parametrize(("group", "error"), [("", E.INVALID_GROUP_ID), ("missing", E.GROUP_ID_NOT_FOUND)])
+def test_missing_group(harness, group, error):
     assert delete(harness, group, 0) == (error, [])
 
 
-def test_a_topic_that_is_read_is_kept(harness):
+def test_offset_of_a_subscribed_topic_is_kept(harness):
     commit_without_member(harness, "g")
     stable_member(harness, "g", metadata=READS_T)
     assert delete(harness, "g", 0) == (E.NONE, [E.GROUP_SUBSCRIBED_TO_TOPIC])
     assert committed(harness, "g") == {("t", 0): 5}
 
 
-def test_a_topic_that_is_not_read_goes(harness):
+def test_offset_of_another_topic_is_deleted(harness):
     commit_without_member(harness, "g")
     stable_member(harness, "g", metadata=READS_U)
     assert delete(harness, "g", 0) == (E.NONE, [E.NONE])
 
 
-def test_unreadable_subscription_counts_as_every_topic(harness):
+def test_undecodable_subscription_means_all_topics(harness):
     commit_without_member(harness, "g")
     stable_member(harness, "g", metadata=b"\0\1\xff\xff\xff\xff")
     assert delete(harness, "g", 0) == (E.NONE, [E.GROUP_SUBSCRIBED_TO_TOPIC])

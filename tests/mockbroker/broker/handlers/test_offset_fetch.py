@@ -33,7 +33,7 @@ def fetch(
     group_id: str = "g",
     node: int | None = None,
 ) -> tuple[Any, ...]:
-    """Partition to (offset, epoch, metadata, error) by topic name, and the error of the group."""
+    """Return by topic name and partition (offset, epoch, metadata, error), and the error of the group."""
     topics = None
     if version >= 8:
         if wanted is not None:
@@ -65,7 +65,7 @@ def epoch(version: int, value: int) -> int:
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-def test_named_partitions_in_the_order_asked(harness, version):
+def test_partitions_in_the_order_of_the_request(harness, version):
     found, error = fetch(harness, version, {"u": [0], "t": [2, 0, 99]})
     nothing = (-1, -1, "", E.NONE)
     assert error == E.NONE
@@ -106,18 +106,18 @@ def test_no_topics(harness, version):
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-def test_not_mine(version):
+def test_not_the_coordinator(version):
     harness = BrokerHarness(brokers=3)
     node = (harness.broker.coordinator("g") + 1) % 3
     found, error = fetch(harness, version, {"t": [0]}, node=node)
     if version >= 2:
         assert (found, error) == ({}, E.NOT_COORDINATOR)
     else:
-        assert found == {"t": {0: (-1, -1, "", E.NOT_COORDINATOR)}}  # v0-1 have no error of their own
+        assert found == {"t": {0: (-1, -1, "", E.NOT_COORDINATOR)}}  # v0-1 have no top-level error code
 
 
 @pytest.mark.parametrize("version", [8, 9, 10])
-def test_no_groups_and_several(harness, version):
+def test_no_group_and_several_groups(harness, version):
     assert harness.ask(OffsetFetchRequest(groups=[]), version).groups == []
     asked = [Group(group_id=group_id, topics=None) for group_id in ("g", "x", "g")]
     answer = harness.ask(OffsetFetchRequest(groups=asked), version)
@@ -125,8 +125,8 @@ def test_no_groups_and_several(harness, version):
 
 
 @pytest.mark.parametrize("version", [9, 10])
-def test_member_and_epoch_are_not_looked_at(harness, version):
-    asked = Group(group_id="g", member_id="nobody", member_epoch=99, topics=None)
+def test_member_and_epoch_of_a_classic_group_are_ignored(harness, version):
+    asked = Group(group_id="g", member_id="unknown", member_epoch=99, topics=None)
     (found,) = harness.ask(OffsetFetchRequest(groups=[asked]), version).groups
     assert (found.error_code, len(found.topics)) == (E.NONE, 2)
 

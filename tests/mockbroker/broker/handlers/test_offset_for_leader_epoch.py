@@ -20,7 +20,7 @@ def harness() -> BrokerHarness:
     return harness
 
 
-CASES = [  # topic, partition, current epoch, epoch, error, epoch told, end told
+CASES = [  # topic, partition, current epoch, requested epoch, error, returned epoch, end offset
     ("t", 0, 0, 0, E.NONE, 0, 3),
     ("t", 0, -1, 0, E.NONE, 0, 3),
     ("t", 1, -1, 0, E.NONE, 0, 0),
@@ -31,27 +31,27 @@ CASES = [  # topic, partition, current epoch, epoch, error, epoch told, end told
 ]
 
 
-MOVED = [  # epoch, epoch told, end told: 3 records in epoch 0, none in 1, 2 in epoch 2, none in 3
+MOVED = [  # requested epoch, returned epoch, end offset: 3 records in epoch 0, none in 1, 2 in epoch 2, none in 3
     (-1, -1, -1), (0, 0, 3), (1, 0, 3), (2, 2, 5), (3, 3, 5), (4, -1, -1),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("epoch", "told", "end"), MOVED)
-def test_leaders_that_moved(harness, epoch, told, end):
+@pytest.mark.parametrize(("epoch", "returned_epoch", "end"), MOVED)
+def test_epochs_after_leader_changes(harness, epoch, returned_epoch, end):
     cluster = harness.broker.cluster
     partition = cluster.partition("t", 0)
     for _ in range(2):
         cluster.set_leader(partition, partition.leader)
     partition.append(read_batch(build_batch([Record(value=b"v")] * 2)))
     cluster.set_leader(partition, partition.leader)
-    assert partition.epochs.end_of(epoch, partition.log.end) == (told, end)
+    assert partition.epochs.end_of(epoch, partition.log.end) == (returned_epoch, end)
     assert [partition.epochs.of(offset) for offset in range(6)] == [0, 0, 0, 2, 2, 3]
 
 
 @pytest.mark.parametrize("version", [2, 3, 4])
-@pytest.mark.parametrize(("topic", "index", "current", "epoch", "error", "told", "end"), CASES)
-def test_where_an_epoch_ends(harness, version, topic, index, current, epoch, error, told, end):
+@pytest.mark.parametrize(("topic", "index", "current", "epoch", "error", "returned_epoch", "end"), CASES)
+def test_end_offset_of_an_epoch(harness, version, topic, index, current, epoch, error, returned_epoch, end):
     asked = Topic.Partition(partition=index, current_leader_epoch=current, leader_epoch=epoch)
     request = OffsetForLeaderEpochRequest(topics=[Topic(topic=topic, partitions=[asked])])
     (found,) = harness.ask(request, version).topics[0].partitions
-    assert (found.error_code, found.leader_epoch, found.end_offset) == (error, told, end)
+    assert (found.error_code, found.leader_epoch, found.end_offset) == (error, returned_epoch, end)

@@ -1,4 +1,4 @@
-"""Produce: what is stored, and what is refused: fixtures/bad_inputs.md, under "Records and compression"."""
+"""Produce: stored and rejected records. Bad inputs: fixtures/bad_inputs.md, "Records and compression"."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FIELDS = [
 
 
 def forged(data: bytes = GOOD, **fields: int) -> bytes:
-    """The batch with other header fields, and a checksum that is right unless it is given."""
+    """Return the batch with other header fields, and with a valid CRC unless one is given."""
     values = dict(zip(FIELDS, HEADER.unpack_from(data), strict=True)) | fields
     tail = HEADER.pack(*values.values())[21:] + data[HEADER.size :]
     values["crc"] = fields.get("crc", crc32c(tail))
@@ -72,7 +72,7 @@ def harness() -> BrokerHarness:
 
 @pytest.mark.parametrize("acks", [-1, 1])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_stored(harness, version, acks):
+def test_batch_is_stored(harness, version, acks):
     found = [line(produce(harness, version, data, acks=acks)) for data in (THREE, GOOD)]
     assert [(each.error_code, each.base_offset, each.log_append_time_ms) for each in found] == [(0, 0, -1), (0, 3, -1)]
     assert {each.log_start_offset for each in found} == {0 if version >= 5 else -1}
@@ -82,7 +82,7 @@ def test_stored(harness, version, acks):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_acks_0_gets_no_answer(harness, version):
+def test_acks_0_gets_no_response(harness, version):
     sent = produce(harness, version, GOOD, acks=0)
     assert (sent.done, sent.answer, sent.closed) == (True, None, None)
     assert log(harness).end == 1
@@ -93,7 +93,7 @@ def test_acks_0_that_fails_closes_the_connection(harness):
 
 
 def opened(data: bytes, at: int, byte: int) -> bytes:
-    """The batch with another byte among its records."""
+    """Return the batch with one byte of its records changed."""
     return forged(data[: HEADER.size] + data[HEADER.size :][:at] + bytes([byte]) + data[HEADER.size :][at + 1 :])
 
 
@@ -102,11 +102,11 @@ def keep(*offsets: int) -> bytes:
 
 
 def deltas(*wanted: int) -> bytes:
-    """Records with these offset deltas, in a header that counts them as if there were no gaps."""
+    """Return a batch with these offset deltas and a header as if there were no gaps."""
     return forged(keep(*wanted), base_offset=0, last_delta=len(wanted) - 1)
 
 
-HEADED = build_batch([Record(timestamp=1, value=b"v", headers=[("h", b"1")])])  # the header begins 8 bytes in
+HEADED = build_batch([Record(timestamp=1, value=b"v", headers=[("h", b"1")])])  # the fields begin after the base offset
 GZIPPED = build_batch([Record(timestamp=1, value=b"v")], codec=1)
 GARBAGE = forged(GZIPPED[: HEADER.size] + b"\xff" * (len(GZIPPED) - HEADER.size))
 BOMB = build_batch([Record(timestamp=1, value=bytes(80_000_000))], codec=4)  # a few KB
@@ -114,7 +114,7 @@ LATEST = int(WALL * 1000) + 3_600_000
 OK = E.NONE
 
 # LOOKED_AT are refused only if the broker reads each record of a batch.
-ROWS = [  # name in the table, what it is, records, answer, version
+ROWS = [  # name in the table, id, records, error, version
     ("null records", "null", None, E.INVALID_RECORD),
     ("null records", "null in v0", None, E.INVALID_RECORD, 0),
     ("empty records", "empty", b"", E.INVALID_RECORD),
@@ -181,7 +181,7 @@ ROWS = [  # name in the table, what it is, records, answer, version
         forged(attributes=0x10),
         E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     ),
-    ("sequence gap", "a producer that nobody knows may begin anywhere", forged(pid=99, pepoch=0, sequence=7), OK),
+    ("sequence gap", "unknown producer may begin at any sequence", forged(pid=99, pepoch=0, sequence=7), OK),
     ("base offset 55", "base offset 55", forged(base_offset=55), E.INVALID_RECORD),
     ("batch above `max.message.bytes`", "too large", build_batch([Record(value=b"x" * 20_000)]), E.MESSAGE_TOO_LARGE),
     ("", "a byte", b"\0", E.CORRUPT_MESSAGE),
@@ -210,7 +210,7 @@ def test_bad_input(row, look):
     found = line(produce(harness, version, data))
     assert (found.error_code, found.base_offset) == (error, -1 if error else 0)
     if error:
-        assert found.log_start_offset in (-1, 0)  # 0 when the log itself refuses the batch
+        assert found.log_start_offset in (-1, 0)  # 0 if the log rejects the batch
         assert log(harness).end == 0
         return
     (stored,) = batches(log(harness).read(0, 10**6, at_least_one=True))
@@ -229,14 +229,14 @@ def test_decompression_bomb_costs_bounded_memory():
 
 
 @pytest.mark.parametrize(
-    ("data", "told"), [(forged(base_offset=55), 0), (forged(attributes=0x20), 0), (b"", -1), (GOOD + GOOD, -1)]
+    ("data", "log_start"), [(forged(base_offset=55), 0), (forged(attributes=0x20), 0), (b"", -1), (GOOD + GOOD, -1)]
 )
-def test_the_start_of_the_log_is_told_by_the_log(harness, data, told):
-    assert line(produce(harness, 7, data)).log_start_offset == told
+def test_response_has_the_log_start_offset(harness, data, log_start):
+    assert line(produce(harness, 7, data)).log_start_offset == log_start
 
 
 def numbered(sequence: int, *, pid: int = 99, pepoch: int = 0) -> bytes:
-    """A batch of one record of an idempotent producer."""
+    """Return a batch of one record of an idempotent producer."""
     return forged(pid=pid, pepoch=pepoch, sequence=sequence)
 
 
@@ -264,7 +264,7 @@ def test_new_producer_epoch_begins_at_sequence_0(harness):
 
 @pytest.mark.parametrize("version", [9, 12])
 def test_transaction_of_an_unknown_producer(harness, version):
-    """The name is there, and the producer; the coordinator has never heard of them."""
+    """The batch has a transactional id and producer that the coordinator does not know."""
     found = line(
         produce(harness, version, forged(attributes=0x10, pid=99, pepoch=0, sequence=0), transactional_id="tx")
     )
@@ -274,7 +274,7 @@ def test_transaction_of_an_unknown_producer(harness, version):
 
 @pytest.mark.parametrize("version", [9, 12])
 def test_control_batch_in_a_transaction(harness, version):
-    """Only coordinators end transactions."""
+    """Only transaction coordinators write control batches."""
     producer = Producer(harness, "tx", new=version == 12)
     producer.init()
     producer.produce(b"v")
@@ -298,7 +298,7 @@ def test_unknown_partition_with_any_acks(harness, version, acks, topic, index):
     assert (found.error_code, found.base_offset) == (E.UNKNOWN_TOPIC_OR_PARTITION, -1)
 
 
-def test_v13_an_unknown_topic_id(harness):
+def test_v13_unknown_topic_id(harness):
     assert line(produce(harness, 13, GOOD, topic="no-such-topic")).error_code == E.UNKNOWN_TOPIC_ID
     assert line(produce(harness, 13, GOOD, index=9)).error_code == E.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -311,14 +311,14 @@ def test_not_the_leader(version):
     assert log(harness).end == 0
 
 
-def test_each_partition_has_its_own_answer(harness):
+def test_each_partition_has_its_own_result(harness):
     data = [Topic.Partition(index=index, records=GOOD) for index in (0, 9, 1)]
     request = ProduceRequest(acks=1, timeout_ms=0, topic_data=[Topic(name="t", partition_data=data)])
     (topic,) = harness.ask(request, 7).responses
     assert [(found.index, found.error_code) for found in topic.partition_responses] == [(0, 0), (9, 3), (1, 0)]
 
 
-def test_a_count_of_a_billion_allocates_nothing(harness):
+def test_huge_record_count_allocates_nothing(harness):
     import tracemalloc
 
     data = forged(count=10**9, last_delta=10**9 - 1)
@@ -330,11 +330,11 @@ def test_a_count_of_a_billion_allocates_nothing(harness):
         tracemalloc.stop()
 
 
-def test_forging_changes_what_it_says():
+def test_forged_header_fields():
     assert forged() == GOOD
     assert struct.unpack_from(">q", forged(base_offset=55))[0] == 55
 
 
-def test_clients_do_not_write_where_groups_live(harness):
+def test_internal_topics_cannot_be_written(harness):
     found = line(produce(harness, 7, GOOD, topic="__consumer_offsets"))
     assert found.error_code == E.INVALID_TOPIC_EXCEPTION

@@ -1,4 +1,4 @@
-"""SaslAuthenticate where there is no SASL, or where it is over."""
+"""SaslAuthenticate without SASL, or after authentication."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kwire.messages.sasl_authenticate import SaslAuthenticateRequest
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_out_of_place(version):
+def test_illegal_sasl_state(version):
     answer = BrokerHarness().ask(SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret"), version)
     assert answer.error_code == E.ILLEGAL_SASL_STATE
     assert answer.error_message == "SaslAuthenticate request received after successful authentication"

@@ -1,4 +1,4 @@
-"""SaslHandshake: there is no SASL."""
+"""SaslHandshake without SASL."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from kwire.messages.sasl_handshake import SaslHandshakeRequest
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_refused_as_by_a_plaintext_listener(version):
+def test_illegal_sasl_state(version):
     found = BrokerHarness().ask(SaslHandshakeRequest(mechanism="PLAIN"), version)
     assert (found.error_code, found.mechanisms) == (E.ILLEGAL_SASL_STATE, [])

@@ -33,14 +33,14 @@ def joined(harness: BrokerHarness) -> str:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_leader_syncs(version):
+def test_leader_gets_its_assignment(version):
     harness = BrokerHarness()
     member_id = joined(harness)
     plan = [SyncGroupRequest.Assignment(member_id=member_id, assignment=b"plan")]
     answer = harness.ask(sync(version, member_id=member_id, assignments=plan), version)
     assert (answer.error_code, answer.assignment) == (E.NONE, b"plan")
-    said = ("consumer", "range") if version >= 5 else (None, None)
-    assert (answer.protocol_type, answer.protocol_name) == said
+    protocol = ("consumer", "range") if version >= 5 else (None, None)
+    assert (answer.protocol_type, answer.protocol_name) == protocol
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -53,7 +53,7 @@ def test_a_leader_syncs(version):
         pytest.param("g", True, E.UNKNOWN_MEMBER_ID, id="absent group"),
     ],
 )
-def test_refused(version, group_id, here, error):
+def test_rejected(version, group_id, here, error):
     harness = BrokerHarness(brokers=3)
     node = (harness.broker.coordinator(group_id) + (not here)) % 3
     answer = harness.ask(sync(version, group_id=group_id), version, node=node)
@@ -69,14 +69,14 @@ def test_v5_protocol_type_and_name_are_checked_first(absent):
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
-def test_an_instance_is_unknown(version):
+def test_unknown_instance_id(version):
     harness = BrokerHarness()
     member_id = joined(harness)
     answer = harness.ask(sync(version, member_id=member_id, group_instance_id="i"), version)
     assert answer.error_code == E.UNKNOWN_MEMBER_ID
 
 
-def test_the_last_of_two_assignments_for_one_member_counts():
+def test_last_of_two_assignments_of_a_member_counts():
     harness = BrokerHarness()
     member_id = joined(harness)
     plan = [SyncGroupRequest.Assignment(member_id=member_id, assignment=text) for text in (b"1", b"2")]

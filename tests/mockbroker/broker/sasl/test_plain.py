@@ -1,4 +1,4 @@
-"""PLAIN tokens, and what Kafka 4.2.0 said to each."""
+"""PLAIN tokens, and the response of Kafka 4.2.0 to each."""
 
 from __future__ import annotations
 

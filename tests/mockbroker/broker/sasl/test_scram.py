@@ -1,4 +1,4 @@
-"""SCRAM: two conversations with Kafka 4.2.0, and what it said to other first and last words."""
+"""SCRAM: two recorded exchanges with Kafka 4.2.0, and its responses to other client messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SALT = b"0123456789abcdef"
 USERS = Users(scram=derive({"alice": "alice-secret", "al,ice": "x"}, ["SCRAM-SHA-256", "SCRAM-SHA-512"], lambda: SALT))
 SHORT, LONG = "SCRAM-SHA-256", "SCRAM-SHA-512"
 NONCE = "fyko+d2lbbFgONRv9qkxdawL"
-RECORDED = [  # mechanism, the server's nonce, then what each said: client, server, client, server
+RECORDED = [  # mechanism, nonce of the server, messages of client, server, client, server
     (
         SHORT,
         "gglcx2gyf8t8xbiy4wcn3snr0",
@@ -44,27 +44,27 @@ def begin(mechanism: str = SHORT, nonce: str = "server") -> Scram256Or512:
 
 
 @pytest.mark.parametrize(("mechanism", "nonce", "first", "challenge", "final", "signature"), RECORDED)
-def test_recorded(mechanism, nonce, first, challenge, final, signature):
+def test_recorded_exchange(mechanism, nonce, first, challenge, final, signature):
     scram = begin(mechanism, challenge.partition(",")[0][len(f"r={NONCE}") :])
     assert nonce in challenge
     assert scram.evaluate(first.encode(), 0) == Challenge(challenge.encode())
     assert scram.evaluate(final.encode(), 0) == Authenticated("alice", signature.encode())
 
 
-FIRST = [  # None: it is taken
+FIRST = [  # None: accepted
     (b"n,,n=alice,r=abc", None),
     (b"n,,n=al=2Cice,r=abc", None),
     (b"n,,n=alice,r=abc,x=1", None),
     (b"garbage", Failed()),
     (b"", Failed()),
-    (b"n,,n=nobody,r=abc", Failed()),
+    (b"n,,n=unknown,r=abc", Failed()),
     (b"n,,n=,r=abc", Failed()),
     (b"y,,n=alice,r=abc", Failed()),
     (b"p=tls-unique,,n=alice,r=abc", Failed()),
     (b"n,a=bob,n=alice,r=abc", Failed(OTHER_AUTHORIZATION)),
-    (b"n,a=alice,n=alice,r=abc", Failed()),  # Kafka takes it
+    (b"n,a=alice,n=alice,r=abc", Failed()),  # Kafka accepts it
     (b"n,,n=alice,r=abc,tokenauth=true", Failed()),  # there are no delegation tokens
-    (b"n,,m=1,n=alice,r=abc", Failed()),  # Kafka takes it
+    (b"n,,m=1,n=alice,r=abc", Failed()),  # Kafka accepts it
     (b"n,,n=alice,r=a,b", Failed()),
     (b"n,,n=al=ice,r=abc", Failed()),
     (b"n,,n=\xff,r=abc", Failed()),
@@ -73,7 +73,7 @@ FIRST = [  # None: it is taken
 
 
 @pytest.mark.parametrize(("token", "verdict"), FIRST)
-def test_first_word(token, verdict):
+def test_client_first_message(token, verdict):
     found = begin().evaluate(token, 0)
     assert found == verdict if verdict else isinstance(found, Challenge)
 
@@ -85,7 +85,7 @@ def final(client: ScramClient, scram: Scram256Or512) -> str:
     return client.get_client_final()
 
 
-LAST = [  # what is done to a right one
+LAST = [  # how a valid message is changed
     lambda text: text.replace(",r=", ",r=z"),
     lambda text: text.replace("c=biws", "c=eSws"),
     lambda text: text.replace("p=", "p=A"),
@@ -95,7 +95,7 @@ LAST = [  # what is done to a right one
 
 
 @pytest.mark.parametrize("change", LAST)
-def test_last_word(change):
+def test_client_final_message(change):
     scram = begin()
     assert scram.evaluate(change(final(ScramClient([SHORT], "alice", "alice-secret"), scram)).encode(), 0) == Failed()
 
@@ -106,14 +106,14 @@ def test_wrong_password(mechanism):
     assert scram.evaluate(final(ScramClient([mechanism], "alice", "other"), scram).encode(), 0) == Failed()
 
 
-def test_a_credential_of_a_salted_password_is_the_same():
+def test_credential_of_a_salted_password():
     salted = hashlib.pbkdf2_hmac("sha256", b"alice-secret", SALT, 4096)
     assert ScramCredential.from_salted_password(SHORT, salted, SALT, 4096) == USERS.scram["alice", SHORT]
 
 
 @given(st.binary(max_size=40), st.integers(0, 90))
-def test_anything_gets_a_verdict(noise, at):
-    """In place of the first word, inside it, and inside the last."""
+def test_random_message_has_a_result(noise, at):
+    """Instead of the first message, inside it, and inside the final message."""
     first = b"n,,n=alice,r=abc"
     for data in (noise, first[:at] + noise + first[at:]):
         assert isinstance(begin().evaluate(data, 0), Challenge | Failed)

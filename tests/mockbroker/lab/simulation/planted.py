@@ -562,15 +562,15 @@ def a_transaction_overwrites_what_was_committed_later(patch: Patch) -> None:
 
 @bug("I4")
 def offsets_are_told_before_their_transaction_ends(patch: Patch) -> None:
-    real = offset_fetch._Seen.get
+    real = offset_fetch._VisibleOffsets.get
 
-    def get(seen: offset_fetch._Seen, topic: str, partition: int) -> tuple[Committed, E]:
+    def get(seen: offset_fetch._VisibleOffsets, topic: str, partition: int) -> tuple[Committed, E]:
         for held in seen.offsets.pending.values():
             if (topic, partition) in held:
                 return held[topic, partition][1], E.NONE
         return real(seen, topic, partition)
 
-    patch.setattr(offset_fetch._Seen, "get", get)
+    patch.setattr(offset_fetch._VisibleOffsets, "get", get)
 
 
 @bug("I5")
