@@ -1,8 +1,8 @@
-"""What an assignment of a large group costs: the broker's assignors, first and after one member has left.
+"""Time of an assignment for a large group by the broker's assignors: the first one, and after a member has left.
 
     make bench
 
-The best of ROUNDS, in milliseconds.
+Times are the best of ROUNDS, in milliseconds.
 """
 
 from __future__ import annotations

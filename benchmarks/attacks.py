@@ -1,10 +1,10 @@
-"""What small requests can make a broker do: CPU time, size of the response and memory of one step, a row each.
+"""Cost of small hostile requests: a row with the CPU time, the size of the response and the memory of one step.
 
-``attacks.py`` runs all, each in a process of its own; ``attacks.py NAME`` one of them, as a JSON object. No sockets: a
-request is read, handled and answered as a connection would, in the time that is printed. CPU time is that of the step
-alone, of a request in slices that of the longest one; memory what the process has grown by at its peak meanwhile.
+``attacks.py`` runs all attacks, each in its own process; ``attacks.py NAME`` runs one and prints a JSON object. Without
+sockets, a request is read, handled and answered as by a connection. CPU time is that of the step alone, or of the
+longest slice of a request that is handled in slices; memory is the growth of the process at its peak.
 
-What a client beside an attack notices is in benchmarks/bystander.py.
+benchmarks/bystander.py measures another client's latency during an attack.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ Question = tuple[Any, int]  # a request and its version
 
 
 class Target:
-    """A broker without sockets. Since ``begin``: bytes ``sent`` and ``answered``, seconds of the longest step."""
+    """A broker without sockets; it counts the bytes sent and answered and the longest step since ``begin``."""
 
     def __init__(self) -> None:
         random = Random(1)
@@ -78,7 +78,7 @@ class Target:
         cluster.create_topic(name, [[0]] * partitions)
 
     def ask(self, request: Any, version: int) -> list[Any]:
-        """One request on a connection of its own; what was answered, to anybody."""
+        """Send one request on a new connection; return all responses that it caused, on any connection."""
         frame = pack(encode_request(request, version, correlation_id=1, client_id="attack"))
         session = ClientRequests(next(self._numbers), 0, "/127.0.0.1", self.router)
         self.sent += len(frame)
@@ -105,7 +105,7 @@ class Target:
         return answers
 
     def wait(self, seconds: float) -> None:
-        """Let time pass; each thing that is due is a step."""
+        """Advance the time; each due deadline is a step."""
         until = self.now + seconds
         while (due := self.router.deadline()) <= until:
             self.now = max(self.now, due)
@@ -274,7 +274,7 @@ def commit(target: Target, group: str, topic: str, partitions: int) -> None:
 
 
 def run(name: str) -> dict[str, Any]:
-    """One attack, in this process."""
+    """Run one attack in this process."""
     target = Target()
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)  # as with mockbroker serve
@@ -308,11 +308,11 @@ def main() -> None:
         if ended.returncode:  # a signal: its time is up
             print(f"| {says} | | more than {LONGEST} s | | |", flush=True)
             continue
-        found = json.loads(ended.stdout)
-        response = f"refused: {found['refused']}" if found["refused"] else f"{found['response']:,} B"
+        figures = json.loads(ended.stdout)
+        response = f"refused: {figures['refused']}" if figures["refused"] else f"{figures['response']:,} B"
         print(
-            f"| {says} | {found['request']:,} B | {found['seconds'] * 1000:,.0f} ms | {response} |"
-            f" {found['memory'] / 1e6:,.0f} MB |",
+            f"| {says} | {figures['request']:,} B | {figures['seconds'] * 1000:,.0f} ms | {response} |"
+            f" {figures['memory'] / 1e6:,.0f} MB |",
             flush=True,
         )
 

@@ -1,10 +1,10 @@
-"""The broker beside a real Kafka in one run: requests, groups, real clients, records, start-up. `make bench-broker`.
+"""The mock broker and a real Kafka in one run: requests, groups, clients, records, start-up. `make bench-broker`.
 
     python benchmarks/broker.py [--rounds 5] [--kafka 4.2.0] [--only requests ...]
 
-The load is that of load/ (Go, built here), rdkafka_group.py (confluent-kafka) and kcat_throughput.py (kcat). The real
-Kafka is that of tests/oracle/kafka.py (Java 17, Maven). Raise ``ulimit -n`` above 12000. Takes some eight minutes, and
-ends what it started. Prints benchmarks/results/broker.md.
+The load comes from load/ (Go, built here), rdkafka_group.py (confluent-kafka) and kcat_throughput.py (kcat).
+tests/oracle/kafka.py starts the real Kafka (Java 17, Maven). Raise ``ulimit -n`` above 12000. A run takes about eight
+minutes and stops all processes that it started. Prints benchmarks/results/broker.md.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ REQUESTS = {  # API, in flight; goals in microseconds of CPU and requests a seco
 }
 GROUPS = {10: (15, "100ms"), 50: (40, "100ms"), 200: (100, "100ms"), 1_000: (500, "500ms")}  # goal in ms, heartbeats
 GENERATIONS = 3
-AS_KAFKA = 1.05  # times what Kafka takes
+AS_KAFKA = 1.05  # goal, as a multiple of Kafka's time
 Rounds = list[dict[str, Any]]  # the figures of one server, by round
 Holds = Callable[[float], bool]
 
@@ -71,7 +71,7 @@ class Server:
 
 
 class Bench:
-    """``kafka_start``: how long Kafka took to start. ``missed``: rows whose goal was not met."""
+    """The rows of the table. ``kafka_start``: start-up time of Kafka; ``missed``: how many rows missed the goal."""
 
     def __init__(self, load: Path, rounds: int, ours: Server, kafkas: Server, kafka_start: Figure) -> None:
         self.load_tool = load
@@ -84,17 +84,17 @@ class Bench:
         return run(self.load_tool, *args)
 
     def both(self, ask: Callable[[Server], dict[str, Any]]) -> tuple[Rounds, Rounds]:
-        """What ours said and what Kafka said, round by round, in turn."""
-        found: tuple[Rounds, Rounds] = [], []
+        """Measure the mock broker and Kafka in turn; return the rounds of each."""
+        rounds: tuple[Rounds, Rounds] = [], []
         for _ in range(self.rounds):
-            for each, server in zip(found, self.servers, strict=True):
+            for each, server in zip(rounds, self.servers, strict=True):
                 each.append(ask(server))
-        return found
+        return rounds
 
     def row(
         self, work: str, figure: str, seen: Figure, kafka: Figure | None, goal: str = "", holds: Holds | None = None
     ) -> None:
-        """One row. ``holds``: whether a value meets the goal; the best round decides, the median is told of."""
+        """Print one row. ``holds``: whether a value meets the goal; by the best round; the median is shown too."""
         ratio = f"{seen.value / kafka.value:.2f}" if kafka and kafka.value else ""
         verdict = ""
         if holds is not None:
@@ -164,23 +164,23 @@ class Bench:
         def ask(server: Server) -> dict[str, Any]:
             return run(sys.executable, ROOT / "benchmarks" / "members.py", server.address, "--pid", server.pid)
 
-        found = [ask(server) for server in self.servers]
+        figures = [ask(server) for server in self.servers]
         work = "1,000 groups x 10 members, heartbeats every 3 s"
-        wrong = [sum(count for name, count in each["answers"].items() if name != "NONE") for each in found]
+        wrong = [sum(count for name, count in each["answers"].items() if name != "NONE") for each in figures]
         errors = [
             Figure(count, f"{count} of {sum(each['answers'].values()):,}")
-            for count, each in zip(wrong, found, strict=True)
+            for count, each in zip(wrong, figures, strict=True)
         ]
         self.row(work, "responses with an error", errors[0], errors[1], "0", at_most(0))
-        slowest = [Figure(each["slowest_ms"], f"{each['slowest_ms']:.0f}") for each in found]
+        slowest = [Figure(each["slowest_ms"], f"{each['slowest_ms']:.0f}") for each in figures]
         self.row(work, "slowest response, ms", slowest[0], slowest[1])
-        cores = [Figure(each["server_cores"], f"{each['server_cores']:.2f}") for each in found]
+        cores = [Figure(each["server_cores"], f"{each['server_cores']:.2f}") for each in figures]
         self.row(work, "cores", cores[0], cores[1], "<= 1", at_most(1))
 
     def records(self) -> None:
         def ask(server: Server) -> dict[str, Any]:
-            found = run(sys.executable, ROOT / "benchmarks" / "kcat_throughput.py", server.address, "--pid", server.pid)
-            return {**found, "cpu_s": found["server_cpu_produce_s"] + found["server_cpu_consume_s"]}
+            rates = run(sys.executable, ROOT / "benchmarks" / "kcat_throughput.py", server.address, "--pid", server.pid)
+            return {**rates, "cpu_s": rates["server_cpu_produce_s"] + rates["server_cpu_consume_s"]}
 
         work = "kcat, 200,000 x 100 B"
         ours, kafkas = self.both(ask)
@@ -189,14 +189,14 @@ class Bench:
             self.row(work, f"{way}d a second", seen, kafka, ">= 800,000", at_least(800_000))
         seen = usual(ours, "cpu_s", "{:.2f}")
         self.row(work, "CPU s", seen, usual(kafkas, "cpu_s", "{:.2f}"), "<= 0.2", at_most(0.2))
-        got = [min(each["got"] for each in found) for found in (ours, kafkas)]
+        got = [min(each["got"] for each in rounds) for rounds in (ours, kafkas)]
         seen, kafka = (Figure(each, f"{each:,}") for each in got)
         self.row(work, "read back", seen, kafka, "200,000", at_least(200_000))
 
     def startup(self) -> None:
         serve = (ROOT / ".venv" / "bin" / "mockbroker", "serve", "--port", STARTUP_PORT)
-        found = self.load("startup", "-addr", f"127.0.0.1:{STARTUP_PORT}", "-rounds", 15, "--", *serve)
-        seen = least([{"ms": each} for each in found["rounds_ms"]], "ms")
+        times = self.load("startup", "-addr", f"127.0.0.1:{STARTUP_PORT}", "-rounds", 15, "--", *serve)
+        seen = least([{"ms": each} for each in times["rounds_ms"]], "ms")
         self.row("exec to the first Metadata answer", "ms", seen, self.kafka_start, "<= 250", at_most(250))
         inside = [run(sys.executable, "-c", IN_PROCESS) for _ in range(self.rounds)]
         for which in ("first", "next"):
@@ -229,25 +229,25 @@ def at_least(limit: float) -> Holds:
 
 
 def usual(rounds: Rounds, key: str, form: str) -> Figure:
-    """The median."""
+    """Return the median."""
     value = statistics.median(each[key] for each in rounds)
     return Figure(value, form.format(value))
 
 
 def least(rounds: Rounds, key: str, form: str = "{:.0f}") -> Figure:
-    """The shortest time, the median in brackets; what never came counts as endless."""
+    """Return the shortest time with the median in brackets; a missing time is infinite."""
     times = [float("inf") if each[key] is None else each[key] for each in rounds]
     return _with_median(min(times), times, form)
 
 
 def most(rounds: Rounds, key: str) -> Figure:
-    """The highest rate, the median in brackets."""
+    """Return the highest rate with the median in brackets."""
     rates = [each[key] for each in rounds]
     return _with_median(max(rates), rates, "{:,.0f}")
 
 
 def latest(rounds: Rounds, key: str) -> Figure:
-    """The highest of all, which none may be above."""
+    """Return the maximum, which no round may exceed."""
     value = max(each[key] for each in rounds)
     return Figure(value, str(value))
 
@@ -258,7 +258,7 @@ def _with_median(value: float, values: Sequence[float], form: str) -> Figure:
 
 
 def heartbeat_cost(size: int) -> float:
-    """Microseconds of one heartbeat: bytes in, bytes out."""
+    """Return the CPU time of one heartbeat in microseconds, from request bytes to response bytes."""
     from tools.broker_harness import BrokerHarness, stable_member
 
     from kwire import ClientSide
@@ -304,7 +304,7 @@ from mockbroker import open_cluster
 ASK = pack(encode_request(MetadataRequest(topics=[]), 4, correlation_id=1))
 
 async def main():
-    found = []
+    times = []
     for _ in range(2):
         began = time.perf_counter()
         async with open_cluster() as cluster:
@@ -312,9 +312,9 @@ async def main():
             stream = await trio.open_tcp_stream(host, int(port))
             await stream.send_all(ASK)
             await stream.receive_some(1000)
-            found.append((time.perf_counter() - began) * 1e3)
+            times.append((time.perf_counter() - began) * 1e3)
             await stream.aclose()
-    print(json.dumps({"first": found[0], "next": found[1]}))
+    print(json.dumps({"first": times[0], "next": times[1]}))
 
 trio.run(main)
 """
@@ -324,12 +324,12 @@ trio.run(main)
 
 
 def run(command: object, *args: object) -> dict[str, Any]:
-    """The JSON object that a command prints. Raises: RuntimeError with what it said instead."""
+    """Return the JSON object that a command prints. Raises: RuntimeError with its output if that is something else."""
     done = subprocess.run([str(command), *map(str, args)], capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{command} {args}: {done.stderr[-2000:]}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    printed: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return printed
 
 
 @contextmanager
@@ -382,8 +382,8 @@ def main() -> None:
     tables = ["requests", "groups", "clients", "records", "many", "sizes", "startup"]
     parser.add_argument("--only", nargs="+", choices=tables, default=tables)
     asked = parser.parse_args()
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # the modules of what is installed are compiled
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # whatever was started is ended on the way out
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # let Python cache compiled modules
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # exit handlers stop all child processes
     began, load = time.monotonic(), os.getloadavg()[0]
     with ExitStack() as stack:
         load_tool = stack.enter_context(built())
@@ -400,7 +400,7 @@ def main() -> None:
 
 @contextmanager
 def built() -> Iterator[Path]:
-    """Build the load tool, for as long as it is needed."""
+    """Build the load tool in a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
         binary = Path(folder) / "load"
         subprocess.run(["go", "build", "-C", str(ROOT / "benchmarks" / "load"), "-o", str(binary), "."], check=True)

@@ -1,9 +1,9 @@
-"""What a client notices while others attack: the latency of its heartbeats, on real sockets, a row for each attack.
+"""Heartbeat latency of a client during an attack, on real sockets: a row for each attack.
 
     python benchmarks/bystander.py [--seconds 10] [NAME ...]
 
-For each attack a broker is started; one process sends a heartbeat every 5 ms and waits for its answer, another one
-attacks. Both need cores of their own for figures that mean anything. CPU of the broker is from /proc.
+Each attack gets a new broker. One process sends a heartbeat every 5 ms and waits for its response, another process
+attacks. The figures are valid only if each has a core of its own. CPU time of the broker comes from /proc.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ROOT = Path(__file__).parent.parent
 PAUSE = 0.005  # seconds between two heartbeats
 WARM_UP = 1.0  # seconds of heartbeats before the attack
 READ = 1 << 20
-GOAL = 0.1  # seconds: what the bystander may notice at p99.9
+GOAL = 0.1  # seconds: the highest latency at p99.9
 
 
 def framed(request: Any, version: int) -> bytes:
@@ -96,7 +96,7 @@ def one_topic() -> bytes:
 
 
 def changing() -> bytes:
-    """The answer that is kept is that of another cluster each time."""
+    """A request whose cached response belongs to another state of the cluster each time."""
     deletion = framed(DeleteTopicsRequest(topic_names=["n"]), 1)
     return b"".join([one_topic(), creations(["n"], validate_only=False), one_topic(), deletion])
 
@@ -130,7 +130,7 @@ def users() -> bytes:
 
 
 def expressions() -> bytes:
-    """Each of 176 members joins with an expression of its own, and leaves."""
+    """176 members that join with a different regular expression each, and leave."""
     joins = [
         ConsumerGroupHeartbeatRequest(
             group_id="x",
@@ -149,7 +149,7 @@ def expressions() -> bytes:
 
 
 def malformed() -> bytes:
-    """One request that ends too early; the connection is closed, and the attacker connects again."""
+    """A truncated request, after which the broker closes the connection and the attacker connects again."""
     names = [f"topic-{number:05}" for number in range(5_000)]
     frame = encode_request(DeleteTopicsRequest(topic_names=names), 1, correlation_id=1, client_id="attack")
     return pack(frame[:-6])
@@ -157,12 +157,13 @@ def malformed() -> bytes:
 
 @dataclass(frozen=True)
 class Attack:
-    """What connections send again and again.
+    """The bytes that the connections of an attacker repeat.
 
-    connections: how many
-    data: what each sends
-    reads: whether it reads the answers
-    before: requests that are sent once, each answered
+    Attributes:
+        connections: number of connections.
+        data: bytes that each connection sends.
+        reads: whether the attacker reads the responses.
+        before: requests that are sent and answered once before the attack.
     """
 
     what: str
@@ -215,7 +216,7 @@ ATTACKS = {
 
 
 def attack(port: int, connections: int, data: bytes, *, reads: bool) -> None:
-    """Send, again and again, until this process is ended."""
+    """Send until the process is killed."""
     selector = selectors.DefaultSelector()
     events = selectors.EVENT_WRITE | (selectors.EVENT_READ if reads else 0)
 
@@ -248,7 +249,7 @@ def attack(port: int, connections: int, data: bytes, *, reads: bool) -> None:
 
 
 def prepare(port: int, requests: Sequence[bytes]) -> None:
-    """Send each request and wait for its answer."""
+    """Send each request and wait for its response."""
     with socket.create_connection(("127.0.0.1", port)) as sock, sock.makefile("rb") as answers:
         for request in requests:
             sock.sendall(request)
@@ -256,7 +257,7 @@ def prepare(port: int, requests: Sequence[bytes]) -> None:
 
 
 def beats(sock: socket.socket, seconds: float) -> Iterator[float]:
-    """Send heartbeats; the latency of each, in seconds."""
+    """Send heartbeats; return the latency of each in seconds."""
     data = framed(HeartbeatRequest(group_id="b", generation_id=1, member_id="m"), 4)
     until = time.perf_counter() + seconds
     while (began := time.perf_counter()) < until:
@@ -275,8 +276,8 @@ def measure(name: str, seconds: float) -> str:
     attacker: Process | None = None
     try:
         assert broker.stdout is not None
-        found = next(found for line in broker.stdout if (found := re.search(r"127\.0\.0\.1:(\d+)", line)))
-        port = int(found[1])
+        match = next(match for line in broker.stdout if (match := re.search(r"127\.0\.0\.1:(\d+)", line)))
+        port = int(match[1])
         with socket.create_connection(("127.0.0.1", port)) as sock:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             prepare(port, chosen.before())
@@ -301,12 +302,12 @@ def measure(name: str, seconds: float) -> str:
 
 
 def at(values: Sequence[float], share: float) -> float:
-    """The value that this share of all does not exceed."""
+    """Return a quantile: the value that this share of all values does not exceed."""
     return values[min(int(len(values) * share), len(values) - 1)]
 
 
 def cpu(pid: int) -> float:
-    """Seconds of CPU of a process so far."""
+    """Return the CPU time of a process in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

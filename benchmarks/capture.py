@@ -1,15 +1,15 @@
-"""How fast captures are read, in one process, beside tshark where it is installed.
+"""CPU time of reading captures in one process, beside tshark where it is installed.
 
     python benchmarks/capture.py [FOLDER [CAPTURE...]]
 
-Makes three traces in FOLDER, unless they are there: *bulk*, 300 MB of Produce and Fetch with a group beside them;
+Makes three traces in FOLDER, unless they exist: *bulk*, 300 MB of Produce and Fetch with a group beside them;
 *control*, 20 MB of heartbeats, commits, metadata and joins; *lossy*, the control trace with 0.1 % of its segments lost,
-1 % out of order, 0.5 % twice. Their frames are built by kwire, cut into segments of 1448 bytes. CPU seconds of the
-process count, the best of three, of tshark as well; cycles are searched as seldom as ``kwire capture`` does. Prints a
+1 % out of order, 0.5 % twice. kwire builds their frames, in segments of 1448 bytes. Figures are CPU seconds of the
+process, the best of three, for tshark as well; the garbage collector runs as rarely as in ``kwire capture``. Prints a
 table for benchmarks/results/capture.md.
 
-Then the captures of real clients that are named, or those in fixtures/captures: JSON lines by the whole commands,
-``kwire capture`` and ``tshark -T json``, each with what it takes to start. benchmarks/clients.py records larger ones.
+Then the commands ``kwire capture`` and ``tshark -T json`` write JSON lines of the named captures of real clients, or of
+those in fixtures/captures, start-up included. benchmarks/clients.py records larger captures.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ FIXTURES = Path(__file__).parent.parent / "fixtures" / "captures"
 
 
 class Client:
-    """One connection and its correlation ids."""
+    """A client with one connection, and its correlation ids."""
 
     def __init__(self, number: int) -> None:
         self.talk = Talk(
@@ -66,7 +66,7 @@ class Client:
         self.ids = count(1)
 
     def ask(self, version: int, request: object, response: object) -> list[Segment]:
-        """A request and its answer."""
+        """Return the segments of a request and its response."""
         number = next(self.ids)
         frame = kwire.encode_request(request, version, correlation_id=number, client_id=self.name)
         answer = kwire.encode_response(response, version, correlation_id=number)
@@ -74,7 +74,7 @@ class Client:
 
 
 def control(client: Client, turn: int) -> list[Segment]:
-    """What a consumer of a classic group does besides reading."""
+    """Return the requests and responses of a member of a classic group, without its fetches."""
     member = f"{client.name}-0b9d3a5e-8f5c-4a39-9d7c-1d6a3f3f7a11"
     if turn % 100 == 0:
         topics = [MetadataResponse.Topic(name="orders", topic_id=TOPIC, partitions=[partition(n) for n in range(6)])]
@@ -140,30 +140,30 @@ def partition(number: int) -> MetadataResponse.Topic.Partition:
 
 
 def bulk(client: Client, turn: int, batch: bytes) -> list[Segment]:
-    """A producer and a consumer of large batches; now and then the group."""
+    """Return the requests and responses of a producer and a consumer of large batches, and sometimes of their group."""
     if turn % 8 == 0:
         return control(client, turn // 8)
     if turn % 2:
         data = ProduceRequest.Topic.Partition(index=turn % 6, records=batch)
         topic = ProduceRequest.Topic(name="orders", partition_data=[data])
         return client.ask(11, ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[topic]), ProduceResponse())
-    found = FetchResponse.Topic.Partition(partition_index=turn % 6, high_watermark=turn, records=batch * 4)
+    partition = FetchResponse.Topic.Partition(partition_index=turn % 6, high_watermark=turn, records=batch * 4)
     return client.ask(
         17,
         FetchRequest(max_wait_ms=500),
-        FetchResponse(responses=[FetchResponse.Topic(topic_id=TOPIC, partitions=[found])]),
+        FetchResponse(responses=[FetchResponse.Topic(topic_id=TOPIC, partitions=[partition])]),
     )
 
 
 def trace(size: int, clients: int, turn_of: Callable[[Client, int], list[Segment]]) -> Iterator[Segment]:
-    """So many bytes of conversations that go on beside each other."""
-    everybody = [Client(number) for number in range(clients)]
-    for client in everybody:
+    """Return a trace of this size with concurrent conversations."""
+    members = [Client(number) for number in range(clients)]
+    for client in members:
         yield from client.talk.open()
-    now = everybody[0].talk.time_us
+    now = members[0].talk.time_us
     written = 0
     for turn in count():
-        for client in everybody:
+        for client in members:
             client.talk.time_us = now
             for segment in turn_of(client, turn):
                 written += 98 + len(segment.payload)
@@ -174,7 +174,7 @@ def trace(size: int, clients: int, turn_of: Callable[[Client, int], list[Segment
 
 
 def make(folder: Path) -> dict[str, Path]:
-    """The traces, written where they are not there."""
+    """Return the paths of the traces, and write those that do not exist."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = {name: folder / f"{name}.pcap" for name in ("bulk", "control", "lossy")}
     batch = build_batch([Record(timestamp=1_700_000_000_000, key=b"key%05d" % n, value=b"v" * 200) for n in range(70)])
@@ -188,12 +188,12 @@ def make(folder: Path) -> dict[str, Path]:
 
 
 def objects(path: Path, bodies: frozenset[int] | None) -> int:
-    """Pairs, as objects."""
+    """Read a capture as pairs of objects."""
     return sum(1 for item in read(path, bodies=bodies) if isinstance(item, Call) and item.response_us is not None)
 
 
 def as_json(path: Path, bodies: frozenset[int] | None) -> int:
-    """Pairs, as JSON lines."""
+    """Read a capture as pairs in JSON lines."""
     reading = read(path, bodies=bodies)
     dump = json.JSONEncoder().encode
     frames = size = 0
@@ -204,7 +204,7 @@ def as_json(path: Path, bodies: frozenset[int] | None) -> int:
 
 
 def as_tables(path: Path, *, bodies: bool) -> int:
-    """Calls, as every table; ``bodies``: as JSON in the table of frames."""
+    """Read a capture as all tables. ``bodies``: with the bodies as JSON in the table of frames."""
     reading = read(path)
     connections: list[Connection] = []
 
@@ -219,7 +219,7 @@ def as_tables(path: Path, *, bodies: bool) -> int:
 
 
 def measured(work: Callable[[], int]) -> tuple[float, int]:
-    """The best CPU time of some rounds, and what the work gave."""
+    """Return the best CPU time of several rounds, and the result of the work."""
     best, given = float("inf"), 0
     for _ in range(ROUNDS):
         before = process_time()
@@ -230,7 +230,7 @@ def measured(work: Callable[[], int]) -> tuple[float, int]:
 
 
 def tshark(path: Path, form: str, ports: Iterable[int] = (9092,)) -> float | None:
-    """CPU seconds of tshark; None if it is not installed."""
+    """Return the CPU seconds of tshark; None if it is not installed."""
     if shutil.which("tshark") is None:
         return None
     fields = ["-T", "json"] if form == "json" else ["-T", "fields", "-e", "kafka.api_key", "-e", "kafka.correlation_id"]
@@ -239,7 +239,7 @@ def tshark(path: Path, form: str, ports: Iterable[int] = (9092,)) -> float | Non
 
 
 def command_seconds(command: list[str]) -> float:
-    """CPU seconds of a command with all that it takes to start, the best of some rounds."""
+    """Return the CPU seconds of a command, start-up included: the best of several rounds."""
     best = float("inf")
     for _ in range(ROUNDS):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -251,13 +251,13 @@ def command_seconds(command: list[str]) -> float:
 
 
 def broker_ports(path: Path) -> list[int]:
-    """On which brokers listen in a capture."""
-    found = {item.broker for item in read(path) if isinstance(item, Connection)}
-    return sorted({int(broker.rpartition(":")[2]) for broker in found})
+    """Return the ports of the brokers in a capture."""
+    brokers = {item.broker for item in read(path) if isinstance(item, Connection)}
+    return sorted({int(broker.rpartition(":")[2]) for broker in brokers})
 
 
 def of_clients(paths: Iterable[Path]) -> None:
-    """Whole commands over captures of real clients, and over one without packets."""
+    """Measure the commands with captures of real clients, and with an empty capture."""
     kwire_capture = [sys.executable, "-m", "kwire", "capture"]
     print("\n| capture | MB | pairs | JSON lines, in a process that has started | `kwire capture` | `tshark -T json` |")
     print("|---|---|---|---|---|---|")

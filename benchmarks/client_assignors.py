@@ -1,10 +1,10 @@
-"""What a leader pays for an assignment: our assignors and Apache Kafka's own, one after the other, in one run.
+"""Time of an assignment in the group leader: the consumer's assignors and Apache Kafka's own, in turn in one run.
 
     make bench-assignors
 
-200 members, 20 topics of 100 partitions. The best of ROUNDS, in milliseconds; Java with its optimizing compiler, warm,
-and without the time that bytes take on their way. Both give the same lists, which is checked. Ends with 1 where ours
-takes more than GOAL times as long.
+200 members, 20 topics of 100 partitions. Times are the best of ROUNDS, in milliseconds; Java's are measured warm with
+its optimizing compiler, without the transfer of bytes. Both must return the same lists. The exit code is 1 if
+mockbroker's takes more than GOAL times as long.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NAMES = ["range", "roundrobin", "sticky", "cooperative-sticky"]
 
 
 class Java:
-    """The process that runs Java's assignors; as a server would, not with the options that let tests start soon."""
+    """The process that runs Java's assignors, with the JVM options of a server instead of those for a fast start."""
 
     def __init__(self) -> None:
         java, *rest = command("java")
@@ -62,11 +62,11 @@ def main() -> None:
             random = Random(1)
             wanted = {member_id: sorted(_wanted(subscriptions, random)) for member_id in MEMBERS}
             first = {member_id: Subscription(topics) for member_id, topics in wanted.items()}
-            found = shares(assignor(name).assign(TOPICS, first))
+            before = shares(assignor(name).assign(TOPICS, first))
             half = {member_id: first[member_id] for member_id in MEMBERS[:100]}
             changes = {
                 "first": first,
-                "one left": _after(name, found, wanted, MEMBERS[1:]),
+                "one left": _after(name, before, wanted, MEMBERS[1:]),
                 "twice as many": _after(name, shares(assignor(name).assign(TOPICS, half)), wanted, MEMBERS),
             }
             for change, members in changes.items():
@@ -89,15 +89,15 @@ def _wanted(subscriptions: str, random: Random) -> list[str]:
             return random.sample(list(TOPICS), random.randint(1, len(TOPICS)))
 
 
-def _after(name: str, found: Shares, wanted: Mapping[str, list[str]], ids: list[str]) -> dict[str, Subscription]:
-    """What members ``ids`` say that got this in generation 1, or are new."""
+def _after(name: str, before: Shares, wanted: Mapping[str, list[str]], ids: list[str]) -> dict[str, Subscription]:
+    """Return the subscriptions of members ``ids``, with the partitions that they own from generation 1."""
     members = {}
     for member_id in ids:
         member = assignor(name)
-        if member_id in found:
-            member.on_assignment(as_read(found[member_id]), 1)
-        generation = 1 if member_id in found else -1
-        owned = sorted(found.get(member_id, [])) if name == "cooperative-sticky" else []
+        if member_id in before:
+            member.on_assignment(as_read(before[member_id]), 1)
+        generation = 1 if member_id in before else -1
+        owned = sorted(before.get(member_id, [])) if name == "cooperative-sticky" else []
         members[member_id] = Subscription(wanted[member_id], member.user_data(()), owned, generation)
     return members
 

@@ -1,4 +1,4 @@
-"""Records what real clients and mockbroker say to each other, a capture for each client, for benchmarks/capture.py.
+"""Records the traffic of real clients with mockbroker, a capture for each client, for benchmarks/capture.py.
 
     python benchmarks/clients.py FOLDER [CLIENT...]
 
@@ -23,7 +23,7 @@ ROUNDS, VALUES = 10, [f"value {number} " * 5 for number in range(100)]
 
 
 def story(client: str, stage: Stage) -> None:
-    """What a client does."""
+    """Run the client's part of a capture."""
     adapter = ADAPTERS[client](stage.cluster.bootstrap_servers)
     adapter.create_topic("made", 3)
     for _ in range(ROUNDS):

@@ -1,10 +1,10 @@
-"""kwire's codec against its own reference engine and its peers: the same bytes, one process, turn by turn.
+"""kwire's codec, its reference engine and other libraries on the same bytes, in turn in one process.
 
     make bench
 
-Each contender decodes the bytes of a message body (no header) to objects of its own, and encodes those back to the same
-bytes, which is checked. Rounds are interleaved, so that whatever else the machine does hits all alike; a figure is the
-median of the CPU time of ROUNDS rounds, with what is alive frozen out of garbage collection. Ratios are what counts.
+Each library decodes the bytes of a message body (no header) to its own objects, and encodes those to the same bytes,
+which is checked. Rounds are interleaved, so that other load on the machine affects all libraries equally. A figure is
+the median CPU time of ROUNDS rounds, with live objects excluded from garbage collection. Compare ratios, not times.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from kwire.messages.metadata import MetadataResponse
 from kwire.messages.offset_commit import OffsetCommitRequest
 
 ROUNDS = 15
-ROUND = 0.02  # seconds of CPU that one contender gets in one round, about
+ROUND = 0.02  # seconds of CPU of one library in one round, about
 
-GOALS = {  # contender: (what its decoding time must be at least of ours, and its encoding time)
+GOALS = {  # library: lowest multiple of kwire's time for decoding, and for encoding
     "reference": (10.0, 20.0),
     "kafka-python": (1.4, 5.0),
     "kio": (0.25, 8.0),
@@ -42,7 +42,7 @@ Job = Callable[[], object]
 
 @dataclass
 class Case:
-    """``value``: what is written and read; ``kio``, ``kafka``: how the peers find the same message."""
+    """A message of the comparison. ``kio``, ``kafka``: name of the same message in those libraries."""
 
     name: str
     value: Any
@@ -59,7 +59,7 @@ def member(number: int) -> str:
 
 
 def cases() -> list[Case]:
-    """The messages of the comparison: what a group's life is made of, small and large."""
+    """Return the messages of the comparison: small and large messages of groups."""
     subscription = struct.pack(">hih6sii", 3, 1, 6, b"orders", -1, 0) + bytes(160)
     return [
         Case(
@@ -196,7 +196,7 @@ def cases() -> list[Case]:
 
 
 def enter(case: Case) -> Case:
-    """Every contender that is installed, with its job; each is checked on the bytes first."""
+    """Add the jobs of every installed library to a case, after a check that it gives the same bytes."""
     message = type(case.value)
     case.data = data = codec.encode(case.value, case.version)
     case.decoders["kwire"] = partial(codec.decode, message, data, case.version)
@@ -215,19 +215,19 @@ def enter(case: Case) -> Case:
 
 def _enter_kafka(case: Case, module: str, name: str) -> None:
     try:
-        found = getattr(__import__(f"kafka.protocol.{module}", fromlist=[name]), name)
+        message = getattr(__import__(f"kafka.protocol.{module}", fromlist=[name]), name)
     except ImportError:
         return
-    if module == "consumer.metadata":  # data classes have the version in front, and entrances of another shape
+    if module == "consumer.metadata":  # these data classes take the version first
         stored = struct.pack(">h", case.version) + case.data
-        value = found.decode(stored)
+        value = message.decode(stored)
         assert value.encode(version=case.version) == stored
-        case.decoders["kafka-python"] = partial(found.decode, stored)
+        case.decoders["kafka-python"] = partial(message.decode, stored)
         case.encoders["kafka-python"] = partial(_ignoring_head, value, case.version)
         return
-    versioned = found[case.version]
+    versioned = message[case.version]
     value = versioned.decode(case.data)
-    value._header = None  # what decoding without a header leaves unset, and encoding looks at
+    value._header = None  # unset by decoding without a header, but read by encoding
     case.decoders["kafka-python"] = partial(versioned.decode, case.data)
     case.encoders["kafka-python"] = partial(value.encode, case.version)
 
@@ -266,7 +266,7 @@ def _enter_kio(case: Case, where: str) -> None:
 
 
 def measure(jobs: dict[str, Job], rounds: int = ROUNDS) -> dict[str, float]:
-    """Microseconds of CPU for one call of each job: the median of rounds in which all take turns."""
+    """Return the CPU time of one call of each job in microseconds: the median of interleaved rounds."""
     counts = {name: _calls(job) for name, job in jobs.items()}
     times: dict[str, list[float]] = {name: [] for name in jobs}
     gc.collect()
@@ -279,7 +279,7 @@ def measure(jobs: dict[str, Job], rounds: int = ROUNDS) -> dict[str, float]:
 
 
 def _calls(job: Job) -> int:
-    """How many calls fill a round; warms up what is generated on first use."""
+    """Return how many calls take a round; the code generated on first use exists afterwards."""
     for _ in range(40):
         job()
     return max(1, round(ROUND / max(_time(job, 3), 1e-9)))
@@ -293,7 +293,7 @@ def _time(job: Job, count: int) -> float:
 
 
 def table(title: str, rows: dict[str, dict[str, float]], goal: int) -> Iterator[str]:
-    """Lines of a table: microseconds of ours, then each contender's time as a multiple of it, * if below the goal."""
+    """Return the lines of a table: kwire's microseconds, then other times as multiples of it, * if below the goal."""
     contenders = list(dict.fromkeys(name for row in rows.values() for name in row if name != "kwire"))
     yield f"| {title} | kwire, us | {' | '.join(contenders)} |"
     yield f"|{'---|' * (len(contenders) + 2)}"

@@ -1,18 +1,18 @@
-"""Two trees side by side: what requests, the codec and imports cost in one, as a share of the other.
+"""Compares two source trees: CPU time of requests, the codec and imports in one, as a ratio to the other.
 
     python benchmarks/compare.py BEFORE AFTER [--starts 5] [--pairs 4] [--parts broker codec commands] [--only REGEX]
         [--instructions]
 
-BEFORE and AFTER are checkouts with a ``.venv`` each. Both do the same work in turn, which side begins changes with each
-pair, and both are started again for each of the starts, since where a process has its memory makes a few percent. A
-figure is CPU time of the process alone (user and system, from /proc: Linux), so a busy machine spreads the ratios more
-than it moves their median. Client and requests are those of this checkout.
+BEFORE and AFTER are checkouts with a ``.venv`` each. Both do the same work in turn; the side that begins alternates.
+Both are restarted for each of the starts, because the memory layout of a process changes its speed by a few percent. A
+figure is the CPU time of the process (user and system, from /proc: Linux), so that a busy machine widens the range of
+the ratios more than it changes their median. The client and the requests are those of this checkout.
 
-``--instructions`` counts instructions below valgrind instead, without those of the kernel: some 40 times slower, and
-the same to a fraction of a percent each time. It is the way to find out what a single change is worth.
+``--instructions`` counts instructions with valgrind instead, without those of the kernel: about 40 times slower, and
+repeatable within a fraction of a percent. Use it to measure a single change.
 
-Columns: medians of both sides, the median of the ratios of pairs, their quartiles and range, and the ratio of the least
-that each side ever took.
+Columns: medians of both sides, the median of the ratios of pairs, their quartiles and range, and the ratio of the
+minima.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]  # not what is installed
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]  # before installed packages
 
 import codec  # noqa: E402
 
@@ -56,13 +56,13 @@ DEPTH, CONNECTIONS = 32, 4  # of requests in flight
 MEMBERS = 100
 SESSION_MS = 1_800_000  # members must outlive the run
 SETTLE = 0.01  # seconds after the last answer until the broker waits again
-STEADY = 0.2  # of all calls are made first, and not counted
+STEADY = 0.2  # share of the calls that are made first and not counted
 SLOWER = 20  # times as many calls without valgrind
 SERVE = ("serve", "--port", "0", "--topic", "bench:6", "--topic", "filled:1")
 SETTINGS = ("group.initial.rebalance.delay.ms=300", f"group.max.session.timeout.ms={SESSION_MS}")
 BROKER = """
 import runpy, sys
-if "valgrind" in sys.argv:  # where everything takes longer, a slice of time is not the same number of requests
+if "valgrind" in sys.argv:  # slower, so a slice would have fewer requests
     sys.argv.remove("valgrind")
     try:
         from mockbroker.net import pump
@@ -71,17 +71,18 @@ if "valgrind" in sys.argv:  # where everything takes longer, a slice of time is 
         pass  # a tree without slices
 runpy.run_module("mockbroker", run_name="__main__", alter_sys=True)
 """
-Ask = Callable[[int], object]  # does something so many times
+Ask = Callable[[int], object]  # takes the number of repetitions
 
 
 # --- meters -----------------------------------------------------------------------------------------------------------
 
 
 class Meter(ABC):
-    """Measures what a process spends on something.
+    """Measures the cost of work in a process.
 
-    unit: of what it returns, after division by ``scale``
-    prefix: starts programs so that they can be measured
+    Attributes:
+        unit: unit of the results, after division by ``scale``.
+        prefix: command that starts a program so that it can be measured.
     """
 
     unit: str
@@ -92,11 +93,11 @@ class Meter(ABC):
 
     @abstractmethod
     def measure(self, pid: int, ask: Callable[[], object]) -> float:
-        """What the process spent while it was asked."""
+        """Return the cost of the calls in the process."""
 
     @abstractmethod
     def run(self, command: Sequence[str], **options: Any) -> float:
-        """What a command spends that ends by itself."""
+        """Return the cost of a command from start to exit."""
 
 
 class Cpu(Meter):
@@ -118,12 +119,12 @@ class Cpu(Meter):
         return (usage.ru_utime + usage.ru_stime) * 1e9
 
     def _spent(self, pid: int) -> int:
-        """Of all its threads; exact for those that wait."""
+        """Return the cost of all threads of a process; exact for threads that wait."""
         return sum(int(each.read_text().split()[0]) for each in Path(f"/proc/{pid}/task").glob("*/schedstat"))
 
 
 class Instructions(Meter):
-    """Instructions, as valgrind counts them. ``folder``: for its files."""
+    """Instructions as counted by valgrind. ``folder``: for valgrind's files."""
 
     unit, scale, calls, pause = "k", 1e3, 1, 0.0005 * SLOWER
 
@@ -148,16 +149,16 @@ class Instructions(Meter):
         subprocess.run(["callgrind_control", option, str(pid)], check=True, capture_output=True)
 
     def _total(self, file: Path) -> float:
-        found = re.search(r"^totals: (\d+)", file.read_text(), re.MULTILINE)
-        assert found is not None
-        return float(found[1])
+        total = re.search(r"^totals: (\d+)", file.read_text(), re.MULTILINE)
+        assert total is not None
+        return float(total[1])
 
 
 # --- the broker -------------------------------------------------------------------------------------------------------
 
 
 class Client:
-    """A connection that sends ready-made frames and counts the answers."""
+    """A connection that sends encoded frames and counts the responses."""
 
     def __init__(self, port: int) -> None:
         self._sock = socket.create_connection(("127.0.0.1", port))
@@ -168,7 +169,7 @@ class Client:
         self._sock.sendall(data)
 
     def receive(self, count: int = 1) -> bytes:
-        """The last of so many frames."""
+        """Receive several frames; return the last one."""
         data, at, frame = self._data, 0, b""
         while count:
             while len(data) < at + 4 or len(data) < at + 4 + struct.unpack_from(">i", data, at)[0]:
@@ -182,13 +183,13 @@ class Client:
         return frame
 
     def ask(self, request: Any, version: int) -> Any:
-        """The body of the answer."""
+        """Send a request; return the body of the response."""
         frame = framed(request, version)
         self.send(frame)
         return self.answer(frame)
 
     def answer(self, frame: bytes) -> Any:
-        """The body of the answer to this request, which was sent before."""
+        """Return the body of the response to a request that has been sent."""
         body: Any = decode_response(self.receive(), *struct.unpack_from(">hh", frame, 4)).body
         return body
 
@@ -212,7 +213,7 @@ class Members:
         self.rebalance()
 
     def rebalance(self) -> None:
-        """All members rejoin, with metadata that differs from the last, and synchronize."""
+        """Let all members rejoin with changed metadata, and sync."""
         self._round += 1
         joins = [self._join(member_id) for member_id in self.ids]
         joined = self._all(joins, 3)
@@ -264,9 +265,9 @@ class Members:
 
 
 def one_by_one(client: Client, pause: float, frames: Sequence[bytes]) -> Ask:
-    """Send the frames in turn, each when the one before is answered and the broker waits again.
+    """Send the frames in turn, each when the previous one is answered and the broker waits for input again.
 
-    Without the pause the broker may or may not wait in between, which makes up to half of what a request costs.
+    Without the pause the broker may or may not wait in between, which is up to half of the cost of a request.
     """
 
     def ask(count: int) -> None:
@@ -279,7 +280,7 @@ def one_by_one(client: Client, pause: float, frames: Sequence[bytes]) -> Ask:
 
 
 def in_flight(port: int, frame: bytes) -> Ask:
-    """Send the frame over several connections, a number of times before the first is answered."""
+    """Send the frame over several connections, several times before the first response."""
     clients = [Client(port) for _ in range(CONNECTIONS)]
 
     def ask(count: int) -> None:
@@ -309,7 +310,7 @@ def fetched(offset: int) -> FetchRequest:
 
 
 def works(port: int, pause: float) -> Iterator[tuple[str, int, Ask]]:
-    """What is asked of a broker: a name, how often below valgrind, and how."""
+    """Yield the work for a broker: name, number of calls under valgrind, and function."""
     client, group = Client(port), Members(port, "one", 1)
     heartbeat = framed(group.heartbeat(), 4)
     assert not client.ask(group.heartbeat(), 4).error_code
@@ -337,7 +338,7 @@ def works(port: int, pause: float) -> Iterator[tuple[str, int, Ask]]:
 
 @contextmanager
 def broker(tree: Path, meter: Meter, seed: int) -> Iterator[tuple[int, int]]:
-    """A served broker of the tree; its process and port."""
+    """Serve a broker of the tree; yield its process id and port."""
     settings = [part for setting in SETTINGS for part in ("--set", setting)]
     command = [*meter.prefix, str(tree / ".venv/bin/python"), "-c", BROKER, *meter.prefix[:1], *SERVE, *settings]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tree, env=environment(seed))
@@ -372,12 +373,12 @@ for line in sys.stdin:
         job()
     print("done", flush=True)
 """
-CODEC_BYTES = 60_000  # that are decoded or encoded in one call below valgrind, about
+CODEC_BYTES = 60_000  # decoded or encoded in one call under valgrind, about
 
 
 @contextmanager
 def codec_process(tree: Path, meter: Meter, seed: int) -> Iterator[subprocess.Popen[str]]:
-    """A process of the tree that decodes and encodes on demand."""
+    """Start a process of the tree that decodes and encodes on demand."""
     command = [*meter.prefix, str(tree / ".venv/bin/python"), "-c", CODEC]
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=tree, env=environment(seed))
@@ -391,7 +392,7 @@ def codec_process(tree: Path, meter: Meter, seed: int) -> Iterator[subprocess.Po
 
 
 def codec_works(process: subprocess.Popen[str]) -> Iterator[tuple[str, int, Ask]]:
-    """The messages of benchmarks/codec.py; the two trees must have the same."""
+    """Yield the work with the messages of benchmarks/codec.py, which must be the same in both trees."""
 
     def asking(which: int) -> Ask:
         def ask(count: int) -> None:
@@ -430,7 +431,7 @@ PARTS = ("broker", "codec", "commands")
 
 @dataclass
 class Row:
-    """Pairs of what both trees spent on one call of the work."""
+    """Pairs of the costs of one call of the work in both trees."""
 
     name: str
     pairs: list[tuple[float, float]]
@@ -458,19 +459,19 @@ class Comparison:
         self.rows: dict[str, Row] = {}
 
     def broker(self, seed: int) -> None:
-        """Served brokers, started once. ``seed``: of the hashes, the same on both sides."""
+        """Measure brokers that are started once. ``seed``: hash seed of both sides."""
         with ExitStack() as stack:
             brokers = [stack.enter_context(broker(tree, self._meter, seed)) for tree in self._trees]
             self._asked([pid for pid, _ in brokers], [works(port, self._meter.pause) for _, port in brokers])
 
     def codec(self, seed: int) -> None:
-        """Processes that decode and encode, started once."""
+        """Measure codec processes that are started once."""
         with ExitStack() as stack:
             codecs = [stack.enter_context(codec_process(tree, self._meter, seed)) for tree in self._trees]
             self._asked([each.pid for each in codecs], [codec_works(each) for each in codecs])
 
     def commands(self, seed: int) -> None:
-        """Programs that end by themselves."""
+        """Measure imports and commands."""
         for name, arguments in COMMANDS.items():
             if self._only.search(name):
                 self._pair(name, 1, [self._command(tree, arguments, seed) for tree in self._trees])

@@ -1,9 +1,9 @@
-"""Our consumer beside other clients, at the mock and at a real Kafka, in one run. `make bench-consumer`.
+"""mockbroker.consumer and other clients on the mock broker and on a real Kafka, in one run. `make bench-consumer`.
 
     python benchmarks/consumer.py [--rounds 7] [--kafka 4.2.0]
 
-Every measurement is a process of its own (reading.py, Reading.java, crowd.py); the clients take turns. The real Kafka
-is that of tests/oracle/kafka.py (Java 17, Maven). Takes some ten minutes, and ends what it started. Prints
+Every measurement is a process (reading.py, Reading.java, crowd.py); the clients take turns. tests/oracle/kafka.py
+starts the real Kafka (Java 17, Maven). A run takes about ten minutes and stops all processes that it started. Prints
 benchmarks/results/consumer.md.
 """
 
@@ -71,17 +71,19 @@ then one leaves and another comes. Goals: stable (no partition moves at rest), a
 
 OUR_PORT, KAFKA_PORT = 29_592, 29_692
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.consumer.heartbeat.interval.ms": "3000"}
-SETTINGS |= {"group.consumer.session.timeout.ms": "45000"}  # these two are Kafka's own, the oracle has others
+SETTINGS |= {
+    "group.consumer.session.timeout.ms": "45000"
+}  # both are Kafka's defaults; tests/oracle/kafka.py sets others
 TOPIC, CROWDED = "bench", "crowd"
 RECORDS, SIZE = 200_000, 100
 MEMBERS, CROWD_PARTITIONS = 200, 400
 RIVALS = ("aiokafka", "kafka-python")
 FORMS = ("batches", "one by one")
-Found = list[dict[str, Any]]
+Rounds = list[dict[str, Any]]
 
 
 class Bench:
-    """``java``: the command of Reading.java. ``missed``: rows whose goal was not met."""
+    """The tables. ``java``: the command of Reading.java; ``missed``: number of rows that missed the goal."""
 
     def __init__(self, rounds: int, brokers: Mapping[str, str], java: Sequence[str]) -> None:
         self.rounds, self.brokers, self.java = rounds, brokers, java
@@ -91,19 +93,19 @@ class Bench:
         print(READING.format(records=RECORDS, size=SIZE), flush=True)
         clients = [f"{client}, {form}" for client in ("ours", *RIVALS, "confluent-kafka") for form in FORMS]
         for broker, address in self.brokers.items():
-            found = self._in_turn([*clients, "Java, batches"], "assigned", address, RECORDS)
-            for client, seen in found.items():
+            by_client = self._in_turn([*clients, "Java, batches"], "assigned", address, RECORDS)
+            for client, seen in by_client.items():
                 assert {each["size"] for each in seen} == {RECORDS * SIZE}, client
-            rates = {client: [RECORDS / each["last"] for each in seen] for client, seen in found.items()}
-            for client, seen in found.items():
+            rates = {client: [RECORDS / each["last"] for each in seen] for client, seen in by_client.items()}
+            for client, seen in by_client.items():
                 name, form = client.split(", ")
                 rival = max(statistics.median(rates[f"{one}, {form}"]) for one in RIVALS)
                 rate = statistics.median(rates[client])
-                told = f"{rate:,.0f} ({max(rates[client]):,.0f})"
+                figure = f"{rate:,.0f} ({max(rates[client]):,.0f})"
                 best = max(max(rates[f"{one}, {form}"]) for one in RIVALS)
                 verdict = self._verdict(rate >= rival, max(rates[client]) >= best) if name == "ours" else ""
                 print(
-                    f"| {broker} | {name} | {form} | {told} | {cpu(seen, 1, 2)} | {rate / rival:.2f} | {verdict} |",
+                    f"| {broker} | {name} | {form} | {figure} | {cpu(seen, 1, 2)} | {rate / rival:.2f} | {verdict} |",
                     flush=True,
                 )
 
@@ -111,16 +113,17 @@ class Bench:
         print(STARTING, flush=True)
         clients = [f"{client}, batches" for client in ("ours", *RIVALS, "confluent-kafka", "Java")]
         for broker, address in self.brokers.items():
-            found = self._in_turn(clients, "group", address, 1)
-            times = {client: [each["first"] * 1e3 for each in seen] for client, seen in found.items()}
+            by_client = self._in_turn(clients, "group", address, 1)
+            times = {client: [each["first"] * 1e3 for each in seen] for client, seen in by_client.items()}
             goal = statistics.median(times["kafka-python, batches"])
-            for client, seen in found.items():
+            for client, seen in by_client.items():
                 name, took = client.split(", ")[0], statistics.median(times[client])
-                told = f"{took:.0f} ({min(times[client]):.0f})"
+                figure = f"{took:.0f} ({min(times[client]):.0f})"
                 best = min(times["kafka-python, batches"])
                 verdict = self._verdict(took <= goal, min(times[client]) <= best) if name == "ours" else ""
                 print(
-                    f"| {broker} | {name} | {told} | {cpu(seen, 1e3, 0)} | {took / goal:.2f} | {verdict} |", flush=True
+                    f"| {broker} | {name} | {figure} | {cpu(seen, 1e3, 0)} | {took / goal:.2f} | {verdict} |",
+                    flush=True,
                 )
 
     def crowd(self) -> None:
@@ -128,41 +131,41 @@ class Bench:
         for broker, address in self.brokers.items():
             for protocol in ("classic", "consumer"):
                 asked = (address, CROWDED, protocol, str(MEMBERS), str(CROWD_PARTITIONS))
-                told = run([sys.executable, str(HERE / "crowd.py"), *asked])
-                shares = [told[f"{phase}_cores"] for phase in ("forms", "rest", "change")]
-                verdict = self._verdict(max(shares) <= 1 and not told["moved_at_rest"])
-                cells = [broker, protocol, f"{told['forms_s']:.1f}", f"{shares[0]:.2f}", f"{shares[1]:.2f}"]
-                cells += [str(told["moved_at_rest"]), f"{told['change_s']:.1f}", f"{shares[2]:.2f}"]
-                cells += [f"{told['bytes'] / 1024:.0f}", verdict]
+                figures = run([sys.executable, str(HERE / "crowd.py"), *asked])
+                shares = [figures[f"{phase}_cores"] for phase in ("forms", "rest", "change")]
+                verdict = self._verdict(max(shares) <= 1 and not figures["moved_at_rest"])
+                cells = [broker, protocol, f"{figures['forms_s']:.1f}", f"{shares[0]:.2f}", f"{shares[1]:.2f}"]
+                cells += [str(figures["moved_at_rest"]), f"{figures['change_s']:.1f}", f"{shares[2]:.2f}"]
+                cells += [f"{figures['bytes'] / 1024:.0f}", verdict]
                 print(f"| {' | '.join(cells)} |", flush=True)
 
-    def _in_turn(self, clients: Sequence[str], how: str, address: str, wanted: int) -> dict[str, Found]:
-        found: dict[str, Found] = {client: [] for client in clients}
+    def _in_turn(self, clients: Sequence[str], how: str, address: str, wanted: int) -> dict[str, Rounds]:
+        by_client: dict[str, Rounds] = {client: [] for client in clients}
         asked = (how, address, TOPIC, str(wanted))
         for _ in range(self.rounds):
-            for client, seen in found.items():
+            for client, seen in by_client.items():
                 start = self.java if client.startswith("Java") else [sys.executable, str(HERE / "reading.py"), client]
                 seen.append(run([*start, *asked]))
-        return found
+        return by_client
 
     def _verdict(self, holds: bool, at_best: bool = False) -> str:
         self.missed += not (holds or at_best)
         return "ok" if holds else "ok at best" if at_best else "**missed**"
 
 
-def cpu(seen: Found, unit: float, digits: int) -> str:
-    """Empty where it was not measured."""
+def cpu(seen: Rounds, unit: float, digits: int) -> str:
+    """Format the CPU time of a measurement; "" if it was not measured."""
     used = statistics.median(each["cpu"] for each in seen) * unit
     return f"{used:.{digits}f}" if used else ""
 
 
 def run(command: Sequence[str]) -> dict[str, Any]:
-    """The JSON object that a command prints. Raises: RuntimeError with what it said instead."""
+    """Return the JSON object that a command prints. Raises: RuntimeError with its output if that is something else."""
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{command}: {done.stderr[-2000:]}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    printed: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return printed
 
 
 @contextmanager
@@ -191,7 +194,7 @@ def mock() -> Iterator[str]:
 
 @contextmanager
 def compiled() -> Iterator[list[str]]:
-    """The command of Reading.java."""
+    """Compile Reading.java; yield its command."""
     from interop.programs import command
 
     java, *rest = command("java")
@@ -227,7 +230,7 @@ def main() -> None:
     tables = ["reading", "starting", "crowd"]
     parser.add_argument("--only", nargs="+", choices=tables, default=tables)
     asked = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # whatever was started is ended on the way out
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # exit handlers stop all child processes
     began, load = time.monotonic(), os.getloadavg()[0]
     with ExitStack() as stack:
         kafkas = stack.enter_context(kafka.running(asked.kafka, KAFKA_PORT, SETTINGS))

@@ -1,9 +1,8 @@
-"""Many of our consumers in one process, one trio run and one group: ``crowd.py ADDRESS TOPIC PROTOCOL MEMBERS``.
+"""Many mockbroker.consumer members in one process and one group: ``crowd.py ADDRESS TOPIC PROTOCOL MEMBERS``.
 
-Prints one JSON object: seconds until all have their share; the CPU share of the process, 1 being a core, over WINDOW
-seconds at rest and while one member leaves and another comes, with the seconds that this took; how many partitions
-moved hands without need at rest (0: the group was stable); resident memory for each member in bytes, over what the
-process had with one member.
+Prints one JSON object: seconds until all members have partitions; CPU use of the process (1 is one core) during WINDOW
+seconds at rest, and while one member leaves and another joins, with the seconds of that; how many partitions
+moved at rest (0: the group was stable); resident memory per member in bytes, beyond the process with one member.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ PAGE = 4096
 
 
 class Notes(RebalanceListener):
-    told = 0  # by all
+    moved = 0  # partitions that listeners of all members were called with
 
     async def on_revoked(self, _: Any, partitions: Any) -> None:
-        Notes.told += len(partitions)
+        Notes.moved += len(partitions)
 
     async def on_assigned(self, _: Any, partitions: Any) -> None:
-        Notes.told += len(partitions)
+        Notes.moved += len(partitions)
 
 
 class Crowd:
@@ -57,7 +56,7 @@ class Crowd:
                     await consumer.poll()
 
     def settled(self) -> bool:
-        """True if all have their share of the same generation, and nothing is left over."""
+        """Return True if all members have partitions of the same generation, and no partition is unassigned."""
         owned = [len(consumer.assignment) for consumer, _ in self.there]
         generations = {consumer.group_metadata.generation_id for consumer, _ in self.there}
         return sum(owned) == self.partitions and max(owned) - min(owned) <= 1 and len(generations) == 1
@@ -75,17 +74,17 @@ def resident() -> int:
 
 
 class Share:
-    """Of a core, since it was made."""
+    """CPU use of this process since the object was made; 1 is one core."""
 
     def __init__(self) -> None:
-        self.cpu, self.begun = time.process_time(), time.perf_counter()
+        self.cpu, self.start = time.process_time(), time.perf_counter()
 
     def value(self) -> float:
-        return (time.process_time() - self.cpu) / (time.perf_counter() - self.begun)
+        return (time.process_time() - self.cpu) / (time.perf_counter() - self.start)
 
 
 async def main(address: str, topic: str, protocol: str, members: int, partitions: int) -> None:
-    told: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     async with trio.open_nursery() as nursery:
         crowd = Crowd(nursery, address, topic, protocol, partitions)
         await crowd.comes()
@@ -95,21 +94,21 @@ async def main(address: str, topic: str, protocol: str, members: int, partitions
         for _ in range(members - 1):
             await crowd.comes()
         await crowd.settles()
-        told |= {"forms_s": trio.current_time() - began, "forms_cores": share.value()}
+        figures |= {"forms_s": trio.current_time() - began, "forms_cores": share.value()}
         await trio.sleep(1)
-        Notes.told = 0
+        Notes.moved = 0
         share = Share()
         await trio.sleep(WINDOW)
-        told |= {"rest_cores": share.value(), "moved_at_rest": Notes.told}
-        told["bytes"] = (resident() - alone) / (members - 1)
+        figures |= {"rest_cores": share.value(), "moved_at_rest": Notes.moved}
+        figures["bytes"] = (resident() - alone) / (members - 1)
         share, began = Share(), trio.current_time()
         _, scope = crowd.there.pop(0)
         scope.cancel()
         await crowd.comes()
         await crowd.settles()
-        told |= {"change_s": trio.current_time() - began, "change_cores": share.value()}
+        figures |= {"change_s": trio.current_time() - began, "change_cores": share.value()}
         nursery.cancel_scope.cancel()
-    print(json.dumps(told))
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""What keeping groups costs: restarts with many of them, commits with and without a disk, memory of an idle member.
+"""Cost of a data directory: restarts with many groups, commits with and without a disk, memory of an idle member.
 
     python benchmarks/durable.py [ROUNDS]
 
-Prints a table for benchmarks/results/durable.md. The groups are made in process, by the requests that clients would
-send; then ``mockbroker serve --data-dir`` is started, and asked until it answers for one of them.
+Prints a table for benchmarks/results/durable.md. The groups are created in process with the requests that clients send;
+then ``mockbroker serve --data-dir`` is started, until it answers requests for one of them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ IDLE = 1_000
 
 
 class Clients:
-    """Requests into a router, and what it answers at once."""
+    """Sends requests to a router and returns its immediate responses."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -58,13 +58,13 @@ class Clients:
 
     def ask(self, request: object, api_key: int, version: int) -> list[object]:
         ticket = Ticket(next(self._numbers), 1, api_key, version)
-        found = self.router.step(Call(ticket, Client(0, "client", "/127.0.0.1"), request, b""), 0.0)
+        outcomes = self.router.step(Call(ticket, Client(0, "client", "/127.0.0.1"), request, b""), 0.0)
         while self.router.deadline() <= 0.0:
-            found += self.router.tick(0.0)
-        return [outcome.response for outcome in found if isinstance(outcome, Reply)]
+            outcomes += self.router.tick(0.0)
+        return [outcome.response for outcome in outcomes if isinstance(outcome, Reply)]
 
     def make(self, group: str, members: int, offsets: int) -> tuple[str, int]:
-        """A Stable group whose members have committed; the id of one of them, and the generation."""
+        """Create a Stable group whose members have committed; return the leader's id and the generation."""
         for _ in range(members):
             self.join(group, "")
         made = self.broker.groups[group]
@@ -117,7 +117,7 @@ def new_broker(cluster: Cluster | None = None) -> Broker:
 
 
 def kept(folder: Path) -> tuple[tuple[str, int], int]:
-    """A data directory with many groups; a member of the last and its generation, and the bytes of all files."""
+    """Write a data directory with many groups; return a member of the last, its generation, and the size in bytes."""
     disk = RealDisk(folder)
     data_dir = DataDir(disk, str(folder))
     ids = count(1)
@@ -159,7 +159,7 @@ class Connection:
 
 
 def restarted(folder: Path, member_id: str, generation: int) -> float:
-    """Seconds from exec until the last group's member hears that it is one, and its offsets are told."""
+    """Return the seconds from exec until a heartbeat and an OffsetFetch of the last group are answered."""
     began = perf_counter()
     group = f"group-{GROUPS - 1}"
     with serving("--data-dir", folder) as process:
@@ -175,7 +175,7 @@ def restarted(folder: Path, member_id: str, generation: int) -> float:
 
 
 def commits(folder: Path | None, committers: int, seconds: float = 2.0) -> float:
-    """Commits of one offset a second, by so many clients that wait for each answer."""
+    """Return the commits per second, of one offset each, by clients that wait for each response."""
     with run_cluster(port=PORT, topics={"t": 1}, data_dir=folder):
         done = [0] * committers
         until = perf_counter() + seconds
@@ -195,7 +195,7 @@ def commits(folder: Path | None, committers: int, seconds: float = 2.0) -> float
 
 
 def synced(folder: Path, seconds: float = 1.0) -> float:
-    """What this disk can do: appends of 100 bytes with an fsync each, a second."""
+    """Return how many appends of 100 bytes with an fsync each this disk does in a second."""
     done, until = 0, perf_counter() + seconds
     with (folder / "probe").open("wb", buffering=0) as file:
         while perf_counter() < until:
@@ -206,7 +206,7 @@ def synced(folder: Path, seconds: float = 1.0) -> float:
 
 
 def idle_member() -> float:
-    """Bytes of the serving process for each of many members, a connection each, that have joined and say nothing."""
+    """Return the broker's memory in bytes for each of many idle members with a connection each."""
     with serving("--set", "group.initial.rebalance.delay.ms=200") as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -226,10 +226,10 @@ def idle_member() -> float:
             connections.append(connection)
         for connection in connections:
             assert connection.sock.recv(65_536)
-        found = (resident(process.pid) - before) / IDLE
+        memory = (resident(process.pid) - before) / IDLE
         for connection in connections:
             connection.sock.close()
-        return found
+        return memory
 
 
 def resident(pid: int) -> int:
@@ -243,9 +243,9 @@ def main(rounds: int) -> None:
         folder = Path(name) / "kept"
         member, size = kept(folder)
         times = [restarted(folder, *member) for _ in range(rounds)]
-        told = f"{GROUPS:,} groups x {MEMBERS} members x {OFFSETS} offsets"
+        content = f"{GROUPS:,} groups x {MEMBERS} members x {OFFSETS} offsets"
         print(
-            f"| exec until {told} are served ({size / 1e6:.0f} MB), s | <= 2 | "
+            f"| exec until {content} are served ({size / 1e6:.0f} MB), s | <= 2 | "
             f"{min(times):.2f} ({statistics.median(times):.2f}) |",
             flush=True,
         )

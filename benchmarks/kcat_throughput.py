@@ -47,14 +47,14 @@ def main() -> None:
         produced, produce_cpu, _ = kcat("-P", "-l", file.name, "-X", "linger.ms=5", "-X", "acks=1")
         consumed, consume_cpu, out = kcat("-C", "-o", "1", "-e", "-q", "-c", str(asked.messages))
     got = out.count(b"\n")
-    found = {
+    figures = {
         "got": got,
         "produce_msgs_s": asked.messages / produced,
         "consume_msgs_s": got / consumed,
         "server_cpu_produce_s": produce_cpu,
         "server_cpu_consume_s": consume_cpu,
     }
-    print(json.dumps(found))
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":

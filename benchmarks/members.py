@@ -1,9 +1,10 @@
-"""Many groups of raw members on one broker, each member with a connection of its own, heartbeats at an interval.
+"""Many groups of raw members on one broker; each member has its own connection and sends heartbeats at an interval.
 
     python benchmarks/members.py HOST:PORT --groups 1000 --members 10 --heartbeat 3 --seconds 15
 
-Prints one JSON object: when all groups were stable, heartbeats sent and how they were answered, the slowest answer.
-A missed session shows as an answer other than NONE. One process, one thread; raise ``ulimit -n`` above the members.
+Prints one JSON object: seconds until all groups were stable, number of heartbeats and their error codes, the slowest
+response. An expired session shows as an error code other than NONE. One process, one thread; raise ``ulimit -n`` above
+the number of members.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kwire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 SESSION = 10.0  # seconds
-SETTLED = 3.0  # seconds without a join or sync after which the groups are as they stay
-OPENED_AT_ONCE = 200  # connections; more would wait for one another in the backlog
+SETTLED = 3.0  # seconds without a join or sync after which the groups are stable
+OPENED_AT_ONCE = 200  # connections; more would wait in the listener's backlog
 
 
 class Member:
@@ -39,7 +40,7 @@ class Member:
 
     def send(self, message: object, version: int) -> None:
         self.asked = time.monotonic()
-        self.sock.sendall(self.side.send(message, version))  # small, and the broker has answered what was before
+        self.sock.sendall(self.side.send(message, version))  # fits the socket buffer: earlier requests are answered
 
     def join(self) -> None:
         protocols = [JoinGroupRequest.Protocol(name="range", metadata=b"")]
@@ -87,9 +88,9 @@ class Load:
             if number % OPENED_AT_ONCE == 0:
                 self.work(0.0)
 
-    def work(self, patience: float) -> None:
-        """What came in, and what is due."""
-        for number, _ in self.epoll.poll(patience):
+    def work(self, timeout: float) -> None:
+        """Handle responses for up to ``timeout`` seconds, and send heartbeats that are due."""
+        for number, _ in self.epoll.poll(timeout):
             member = self.members[number]
             data = member.sock.recv(65_536)
             assert data, "the broker closed a connection"
@@ -109,7 +110,7 @@ class Load:
             case JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED):
                 member.member_id = answer.member_id
                 member.join()
-            case JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID):  # it took too long, and begins anew
+            case JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID):  # it was too slow, and joins again
                 member.member_id = ""
                 member.join()
             case SyncGroupResponse(error_code=ErrorCode.NONE):
@@ -130,7 +131,7 @@ class Load:
                 raise AssertionError(answer)
 
     def settle(self) -> float:
-        """Wait until nobody has got a share for a while and everybody has one; seconds that it took."""
+        """Wait until all members have an assignment and none has changed for SETTLED seconds; return the seconds."""
         began = time.monotonic()
         while not self.last_change or time.monotonic() < self.last_change + max(SETTLED, 2 * self.heartbeat):
             self.work(0.05)
@@ -170,7 +171,7 @@ def main() -> None:
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a process, from /proc; 0 for pid 0."""
+    """Return user and system time of a process, from /proc; 0 for pid 0."""
     if not pid:
         return 0.0
     with open(f"/proc/{pid}/stat", encoding="ascii") as file:

@@ -1,4 +1,4 @@
-"""What the pytest plugin costs: loading it, starting a broker, starting over between tests, keeping requests.
+"""Cost of the pytest plugin: loading it, starting a broker, resetting it between tests, logging requests.
 
     python benchmarks/plugin.py [ROUNDS]
 
@@ -22,7 +22,7 @@ from mockbroker.api.thread import BrokerThread
 from mockbroker.base.effects import Call, Client, Ticket
 from mockbroker.broker.request_log import RequestLog
 
-CONNECTIONS = 10  # of the former test, each with a JoinGroup that is parked
+CONNECTIONS = 10  # of the previous test, each with a pending JoinGroup
 RECORDS = 1_000
 TOPICS = {"orders": 6, "bills": 6, "mails": 1}
 LOADED = "import pytest; from time import perf_counter as t; a = t(); import mockbroker.pytest_plugin; print(t() - a)"
@@ -39,8 +39,8 @@ def main(rounds: int) -> None:
     }
     print("| what | median ms | 99 of 100 below, ms | worst ms | rounds |\n|---|---|---|---|---|")
     for what, times in lines.items():
-        told = statistics.median(times), sorted(times)[len(times) * 99 // 100], max(times)
-        print(f"| {what} | {' | '.join(f'{seconds * 1e3:.2f}' for seconds in told)} | {len(times)} |")
+        figures = statistics.median(times), sorted(times)[len(times) * 99 // 100], max(times)
+        print(f"| {what} | {' | '.join(f'{seconds * 1e3:.2f}' for seconds in figures)} | {len(times)} |")
     print(f"\nA request that is kept: {kept() * 1e9:.0f} ns.")
 
 
@@ -74,7 +74,7 @@ def reset_times(rounds: int, use: Callable[[ThreadCluster], list[socket.socket]]
 
 
 def used(cluster: ThreadCluster) -> list[socket.socket]:
-    """What a busy test leaves behind."""
+    """Leave topics, records and groups in a cluster, as a busy test does; return the open connections."""
     cluster.produce("orders", [b"x" * 100] * RECORDS)
     join = JoinGroupRequest(
         group_id="g",
@@ -92,7 +92,7 @@ def used(cluster: ThreadCluster) -> list[socket.socket]:
 
 
 def kept() -> float:
-    """Seconds for one request in the log."""
+    """Return the seconds to log one request."""
     log = RequestLog(0.0)
     call = Call(Ticket(1, 1, 12, 4), Client(0, "c", "/127.0.0.1"), HeartbeatRequest(), bytes(60))
     count = 200_000

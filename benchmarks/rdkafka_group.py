@@ -1,9 +1,10 @@
-"""A group of librdkafka consumers: how long until it is stable, until one more has joined, and until that one has left.
+"""Times of a group of librdkafka consumers: until it is stable, until one more has joined, until that one has left.
 
     python benchmarks/rdkafka_group.py HOST:PORT [--members 10] [--heartbeat-ms 500]
 
-Needs confluent-kafka, and the topic bench60 with 60 partitions. Stable means that each member has had its callback, the
-assignments are disjoint and cover the topic, and nothing has changed for 150 ms; the time is that of the last callback.
+Needs confluent-kafka, and the topic bench60 with 60 partitions. The group is stable when each member's callback was
+called, the assignments are disjoint and cover the topic, and nothing has changed for 150 ms; the time is that of the
+last callback.
 Prints one JSON line: ``form_ms``, ``join_ms``, ``leave_ms``; null where it took more than 90 s.
 """
 
@@ -25,9 +26,11 @@ Partitions = frozenset[tuple[str, int]]
 
 
 class Members:
-    """Consumers in one group, a thread each, and what each owns.
+    """Consumers of one group with a thread each, and the partitions that each owns.
 
-    ``address``: of the broker; ``heartbeat_ms``: their heartbeat interval.
+    Args:
+        address: address of the broker.
+        heartbeat_ms: heartbeat interval.
     """
 
     def __init__(self, address: str, heartbeat_ms: int) -> None:
@@ -88,11 +91,11 @@ class Members:
 
 def measure(members: Members, size: int) -> dict[str, float | None]:
     """Return the time of each phase that was reached, in ms."""
-    found: dict[str, float | None] = {}
+    times: dict[str, float | None] = {}
 
     def phase(name: str, expected: int, begin: float) -> bool:
         end = members.wait_stable(expected)
-        found[f"{name}_ms"] = None if end is None else (end - begin) * 1e3
+        times[f"{name}_ms"] = None if end is None else (end - begin) * 1e3
         return end is not None
 
     begin = time.monotonic()
@@ -107,7 +110,7 @@ def measure(members: Members, size: int) -> dict[str, float | None]:
             begin = time.monotonic()
             members.stop(size, extra)
             phase("leave", size, begin)
-    return found
+    return times
 
 
 def main() -> None:
@@ -117,7 +120,7 @@ def main() -> None:
     parser.add_argument("--heartbeat-ms", type=int, default=500)
     asked = parser.parse_args()
     print(json.dumps(measure(Members(asked.address, asked.heartbeat_ms), asked.members)), flush=True)
-    os._exit(0)  # the consumers are not waited for
+    os._exit(0)  # does not wait for the consumers
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """One consumer reads a topic, in a process of its own: ``reading.py CLIENT HOW ADDRESS TOPIC RECORDS``.
 
-HOW: ``assigned`` (partitions 0 to 5, no group) or ``group`` (a new one). Prints one JSON object: seconds from before
-the consumer was made to its first record and to its last, the CPU seconds of the process, and the bytes of the values.
-Imports are done before. Settings are each client's own, but for where to begin and for auto commit, which is off.
+HOW: ``assigned`` (partitions 0 to 5, no group) or ``group`` (a new one). Prints one JSON object: seconds from the
+creation of the consumer to its first and to its last record, CPU seconds of the process, and bytes of the values.
+Imports are not counted. Settings are each client's defaults, except auto.offset.reset=earliest and no auto commit.
 """
 
 from __future__ import annotations
@@ -18,39 +18,39 @@ PARTITIONS = range(6)
 
 
 class Count:
-    """``wanted`` records; remembers when the first and the last came."""
+    """Counts records up to ``wanted``, and keeps the times of the first and the last."""
 
     def __init__(self, wanted: int) -> None:
         self.wanted, self.received, self.size = wanted, 0, 0
-        self.cpu_begun, self.begun = time.process_time(), time.perf_counter()
+        self.cpu_start, self.start = time.process_time(), time.perf_counter()
         self.first = self.last = 0.0
 
     def take(self, values: list[Any]) -> bool:
-        """True once all are there."""
+        """Count several records; return True once all have arrived."""
         if not values:
             return False
         if not self.received:
-            self.first = time.perf_counter() - self.begun
+            self.first = time.perf_counter() - self.start
         self.received += len(values)
         self.size += sum(map(len, values))
         if self.received < self.wanted:
             return False
-        self.last = time.perf_counter() - self.begun
+        self.last = time.perf_counter() - self.start
         return True
 
     def one(self, value: Any) -> bool:
-        """The same, for one at a time."""
+        """Count one record; return True once all have arrived."""
         if not self.received:
-            self.first = time.perf_counter() - self.begun
+            self.first = time.perf_counter() - self.start
         self.received += 1
         self.size += len(value)
         if self.received < self.wanted:
             return False
-        self.last = time.perf_counter() - self.begun
+        self.last = time.perf_counter() - self.start
         return True
 
     def to_json(self) -> str:
-        cpu = time.process_time() - self.cpu_begun
+        cpu = time.process_time() - self.cpu_start
         return json.dumps({"first": self.first, "last": self.last, "cpu": cpu, "size": self.size})
 
 
@@ -148,7 +148,7 @@ def confluent_kafka(one_by_one: bool) -> Reader:
         if one_by_one:
             while not ((message := consumer.poll(60)) and count.one(message.value())):
                 pass
-        else:  # it waits for all of the 500 if it may
+        else:  # without the short timeout it would wait for all 500
             while not count.take([message.value() for message in consumer.consume(500, 0.1)]):
                 pass
         consumer.close()

@@ -1,10 +1,10 @@
-"""How fast record batches are read and written, beside kafka-python and aiokafka.
+"""CPU time of reading and writing record batches, beside kafka-python and aiokafka.
 
     python benchmarks/records.py [ROUNDS]
 
-Everybody handles the same batches in one process, in turns, and the median CPU time of the thread counts. Reading is
-from bytes to record objects with the checksum verified; writing is from what the library's writer takes to bytes. Each
-library gets the same C code for CRC-32C: kafka-python alone has one in pure Python, and is shown with that as well.
+All libraries handle the same batches in one process, in turn; a figure is the median CPU time of the thread. Reading
+goes from bytes to record objects and verifies the checksum; writing goes from the arguments of the library's writer to
+bytes. Each library uses the same C code for CRC-32C; kafka-python is also measured with its own, in pure Python.
 Prints a table for benchmarks/results/records.md.
 """
 
@@ -36,7 +36,13 @@ Fields = tuple[int, bytes | None, bytes, list[tuple[str, bytes]]]  # timestamp, 
 
 @dataclass(frozen=True)
 class Case:
-    """``ways``: what each contender does, by its name; ours is ``kwire``. ``repeats``: calls of one measurement."""
+    """A task of the comparison.
+
+    Attributes:
+        what: name of the task.
+        ways: function of each library, by name; kwire's is ``kwire``.
+        repeats: calls of one measurement.
+    """
 
     what: str
     ways: dict[str, Callable[[], object]]
@@ -44,7 +50,7 @@ class Case:
 
 
 def cases() -> Iterator[Case]:
-    """Every batch, to be read and to be written."""
+    """Yield a case for reading and one for writing each batch."""
     for name, rows in batches().items():
         records = [Record(timestamp=t, key=key, value=value, headers=headers) for t, key, value, headers in rows]
         data = build_batch(records)
@@ -148,7 +154,7 @@ def with_own_crc(do: Callable[..., object], given: object) -> object:
 
 
 def measured(case: Case, rounds: int) -> dict[str, float]:
-    """Median seconds of each way, measured in turns."""
+    """Return the median seconds of each way, measured in turn."""
     times: dict[str, list[float]] = {name: [] for name in case.ways}
     for _ in range(rounds):
         for name, way in case.ways.items():
@@ -157,7 +163,7 @@ def measured(case: Case, rounds: int) -> dict[str, float]:
             for _ in range(repeats):
                 way()
             times[name].append((thread_time() - began) / repeats)
-    return {name: statistics.median(found) for name, found in times.items()}
+    return {name: statistics.median(seconds) for name, seconds in times.items()}
 
 
 COLUMNS = ["kwire", "kwire, records made too", "kafka-python", "kafka-python, own CRC", "aiokafka"]
@@ -169,9 +175,9 @@ def main(rounds: int = ROUNDS) -> None:
     for case in cases():
         gc.collect()
         gc.freeze()
-        found = measured(case, rounds)
+        figures = measured(case, rounds)
         cells = [
-            "" if name not in found else f"{found[name] * 1e6:.1f} ({found[name] / found['kwire']:.2f})"
+            "" if name not in figures else f"{figures[name] * 1e6:.1f} ({figures[name] / figures['kwire']:.2f})"
             for name in COLUMNS
         ]
         print(f"| {case.what} | {' | '.join(cells)} |", flush=True)

@@ -1,11 +1,11 @@
-"""What Spark costs beside one process, on equal data.
+"""CPU time of Spark and of one process on the same captures.
 
     python benchmarks/spark.py FOLDER
 
-FOLDER has the traces that benchmarks/capture.py makes. Both make every table of ``kwire pipeline``, all bodies decoded
-to JSON: one process as Arrow tables, Spark as Parquet. CPU seconds of all processes, the JVM and its workers too; the
-second run of a session, for the first one compiles. A session has 1 core, or 2. A capture of some kilobytes shows what
-is fixed. Prints a table for benchmarks/results/spark.md.
+FOLDER has the traces that benchmarks/capture.py makes. Both make every table of ``kwire pipeline`` with all bodies
+decoded to JSON: one process as Arrow tables, Spark as Parquet. Figures are CPU seconds of all processes, with
+the JVM and its workers, in the second run of a session, because the first one compiles. A session has 1 or 2 cores. A
+capture of a few kilobytes shows the fixed cost. Prints a table for benchmarks/results/spark.md.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ def compare(folder: Path) -> None:
     print("| trace | runner | CPU s | of one process | wall s | shuffled MB | with payload | worker MiB |")
     print("|---|---|---|---|---|---|---|---|")
     alone = {path.name: child("--in-one", str(path)) for path in traces}
-    for name, found in alone.items():
-        print(f"| {name} | one process | {found['cpu']:.1f} | | {found['wall']:.1f} | | | |")
+    for name, figures in alone.items():
+        print(f"| {name} | one process | {figures['cpu']:.1f} | | {figures['wall']:.1f} | | | |")
     for cores in (1, 2):
-        for found in child("--in-spark", str(cores), small, *map(str, traces)):
-            ratio = found["cpu"] / alone[found["name"]]["cpu"] if found["name"] in alone else 0
+        for figures in child("--in-spark", str(cores), small, *map(str, traces)):
+            ratio = figures["cpu"] / alone[figures["name"]]["cpu"] if figures["name"] in alone else 0
             of = f"{ratio:.1f}" if ratio else ""
-            more = f"{found['shuffled MB']:.1f} | {found['references with payload']} | {found['worker MiB']:.0f}"
-            first = f"{found['name']} | Spark, {cores} core{'s'[: cores - 1]}"
-            print(f"| {first} | {found['cpu']:.1f} | {of} | {found['wall']:.1f} | {more} |", flush=True)
+            more = f"{figures['shuffled MB']:.1f} | {figures['references with payload']} | {figures['worker MiB']:.0f}"
+            first = f"{figures['name']} | Spark, {cores} core{'s'[: cores - 1]}"
+            print(f"| {first} | {figures['cpu']:.1f} | {of} | {figures['wall']:.1f} | {more} |", flush=True)
 
 
 def child(*arguments: str) -> Any:
@@ -81,8 +81,8 @@ def in_one(path: str) -> None:
             else:
                 problems.append(item)
 
-    found = run.analyse(calls(), connections, "c", problems)
-    for name, rows in found.items():
+    tables = run.analyse(calls(), connections, "c", problems)
+    for name, rows in tables.items():
         arrow_table(TABLES[name], rows)
     print(json.dumps({"cpu": time.process_time() - cpu, "wall": time.perf_counter() - began}))
 
@@ -97,7 +97,7 @@ def in_spark(cores: int, paths: list[str]) -> None:
         os.environ["SPARK_LOCAL_DIRS"] = folder
         os.environ["PYSPARK_SUBMIT_ARGS"] = "--conf spark.cleaner.referenceTracking=false pyspark-shell"  # keeps files
         spark = session(f"local[{cores}]")
-        found = []
+        results = []
         for path in paths:
             for number in range(2):
                 before, cpu, began = shuffled(folder), total_cpu(), time.perf_counter()
@@ -107,13 +107,13 @@ def in_spark(cores: int, paths: list[str]) -> None:
             reader = spark.read.format(FORMAT).load(path)
             result["references with payload"] = reader.where("payload IS NOT NULL").count()
             result["worker MiB"] = worker_peak()
-            found.append(result)
+            results.append(result)
         spark.stop()
-    print(json.dumps(found))
+    print(json.dumps(results))
 
 
 def shuffled(folder: str) -> int:
-    """Bytes of all shuffle files."""
+    """Return the bytes of all shuffle files."""
     return sum(path.stat().st_size for path in Path(folder).rglob("shuffle_*.data"))
 
 
@@ -126,15 +126,15 @@ def descendants() -> list[int]:
             except OSError:
                 continue
             children.setdefault(int(fields[1]), []).append(int(entry.name))
-    found, todo = [], [os.getpid()]
+    pids, todo = [], [os.getpid()]
     while todo:
-        found.append(todo.pop())
-        todo += children.get(found[-1], [])
-    return found
+        pids.append(todo.pop())
+        todo += children.get(pids[-1], [])
+    return pids
 
 
 def total_cpu() -> float:
-    """CPU seconds of this process, and of those that it started and theirs, living or waited for."""
+    """Return the CPU seconds of this process and all its descendants, running or ended."""
     ticks = 0
     for pid in descendants():
         try:
@@ -145,7 +145,7 @@ def total_cpu() -> float:
 
 
 def worker_peak() -> float:
-    """Largest resident set of a Python worker so far, in MiB."""
+    """Return the largest resident set of a Python worker so far, in MiB."""
     peaks = [0.0]
     for pid in descendants():
         try:

@@ -1,8 +1,8 @@
-"""What it costs to begin: the imports, the first use of a message, and the commands.
+"""Start-up time: the imports, the first use of a message, and the commands.
 
     make bench
 
-Fresh processes, taking turns; a figure is the median over ROUNDS of them.
+Each measurement is a new process, in turn; a figure is the median of ROUNDS processes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FIRST = (
     "import kwire, time; from kwire import decode, encode; from kwire.messages.{module} import {name} as M; "
     "t = time.process_time(); {use}; print((time.process_time() - t) * 1e3)"
 )
-ROWS = {  # what, program, milliseconds it may take
+ROWS = {  # row: program, goal in milliseconds
     "import kwire, before construct is needed": (CPU.format("import kwire; kwire.decode, kwire.encode"), 60),
     "import kwire, with construct": (CPU.format("import kwire; from kwire.engines import reference"), 100),
     "first encode of JoinGroupRequest v9": (
@@ -62,9 +62,9 @@ def main() -> None:
             name, *rest = command.split()
             times[command].append(_wall([str(Path(sys.executable).parent / name), *rest]))
     print("| what | ms | goal |\n|---|---|---|")
-    for what, found in times.items():
+    for what, milliseconds in times.items():
         goal = ROWS[what][1] if what in ROWS else COMMANDS.get(what)
-        print(f"| {what} | {statistics.median(found):.1f} | {'' if goal is None else f'<= {goal}'} |")
+        print(f"| {what} | {statistics.median(milliseconds):.1f} | {'' if goal is None else f'<= {goal}'} |")
     print(
         "\nImports and first uses are CPU time inside a process that runs already; commands and bare Python wall time."
     )

@@ -1,10 +1,10 @@
-"""What a heartbeat waits for while others attack, in CPU time of the broker: a row for each attack.
+"""CPU time of the broker between a heartbeat and its response during an attack: a row for each attack.
 
     python benchmarks/turns.py [--heartbeats 2000] [NAME ...]
 
-The attacks are those of bystander.py, without sockets: connections whose requests are there at once. A heartbeat comes
-in while the broker is busy with them; its wait is the CPU time of the loop until it is answered. So other jobs on the
-machine change little, and what the system does between processes is left out.
+The attacks are those of bystander.py, without sockets: the requests of their connections are available at once. A
+heartbeat arrives while the broker is busy with them; its wait is the CPU time of the loop until the response. Other
+processes on the machine change that little, and the time of the system between processes is not counted.
 """
 
 from __future__ import annotations
@@ -28,14 +28,16 @@ from mockbroker.net.connection import ClientRequests
 from mockbroker.net.pump import LARGE, Connection, Pump
 from mockbroker.topics.model import Node
 
-READ = 65_536  # bytes that come in at once
-SECONDS = 20.0  # of CPU for an attack, at the most
+READ = 65_536  # bytes received at once
+SECONDS = 20.0  # CPU limit of an attack
 
 
 class Endless(Connection):
-    """A connection that gets the same bytes again and again.
+    """A connection that receives the same bytes repeatedly.
 
-    answered, answered_at: how many answers it had, and when the last, in seconds of CPU
+    Attributes:
+        answered: number of responses.
+        answered_at: time of the last response, in seconds of CPU.
     """
 
     __slots__ = ("answered", "answered_at", "at", "data")
@@ -68,14 +70,14 @@ class Endless(Connection):
         pass
 
     def read(self) -> None:
-        """Receive the next bytes, unless enough of them wait."""
+        """Receive the next bytes, unless enough are buffered."""
         if self.data and (not self.requests.frames.complete or self.buffered <= LARGE) and self.requests.ticket is None:
             self.requests.receive(self.data[self.at : self.at + READ])
             self.at = (self.at + READ) if self.at + READ < len(self.data) else 0
 
 
 def measure(attack: Attack, beats: int, topics: dict[str, int]) -> list[float]:
-    """The wait of each heartbeat in seconds of CPU."""
+    """Return the wait of each heartbeat in seconds of CPU."""
     broker = Broker([Node(0, "127.0.0.1", 9092)], Settings.parse({}), ids())
     for name, partitions in topics.items():
         broker.cluster.create_topic(name, [[0]] * partitions)
@@ -111,7 +113,7 @@ def measure(attack: Attack, beats: int, topics: dict[str, int]) -> list[float]:
             other.read()
             if other.requests.frames.complete:
                 pump.enqueue(other)
-        pump.turn(0.0)  # the heartbeat came in during this one
+        pump.turn(0.0)  # the heartbeat arrives during this turn
         bystander.requests.receive(beat)
         pump.enqueue(bystander)
         while bystander.answered == had:
@@ -122,7 +124,7 @@ def measure(attack: Attack, beats: int, topics: dict[str, int]) -> list[float]:
 
 
 def expire(router: Router, pump: Pump) -> None:
-    """Parked fetches have waited long enough."""
+    """Complete the pending fetches whose wait is over."""
     if (due := router.broker.client_deadlines.next()) < float("inf"):
         pump.deliver(router.tick(0.0, due))
 

@@ -1,7 +1,7 @@
-"""Partitions of one's own choice: no rebalances, and nobody takes over from who dies.
+"""Fixed partitions with ``assign``: no rebalances, and no other member takes over when a consumer dies.
 
-For workers that keep state of their partitions at hand, or that something else starts again when they fail. The group
-only keeps the offsets, so whoever has the same partitions at the next start goes on behind them.
+For workers that keep local state per partition, or that a supervisor restarts when they fail. The group only stores
+the offsets, so the next consumer with the same partitions continues after them.
 """
 
 from orders import CRASHED, MEMBER, SESSION, crash, fresh, in_a_process, new_topic, produce, run
@@ -17,7 +17,7 @@ async def read(consumer: Consumer, count: int, name: str) -> None:
 
 
 async def left(bootstrap: str, group: str, topic: str, name: str, count: int, dies: bool) -> None:
-    """Read partition 0 and commit; perhaps die then."""
+    """Read partition 0 and commit; then crash if ``dies``."""
     settings = MEMBER | {"session_timeout": SESSION, "enable_auto_commit": False}
     async with open_consumer(bootstrap, group=group, partitions=[(topic, 0)], **settings) as consumer:
         await read(consumer, count, name)

@@ -1,7 +1,7 @@
-"""A consumer that commits by itself: of every topic that fits a pattern, and of topics by name.
+"""A consumer with auto commit that subscribes to a pattern, and one that subscribes to topics by name.
 
-What was read is committed every ``auto_commit_interval`` seconds and at the end of the block, so who comes next goes on
-behind it.
+The positions are committed every ``auto_commit_interval`` seconds and when the consumer closes, so the next member
+continues after the records that were read.
 """
 
 import re
@@ -12,14 +12,14 @@ from mockbroker.consumer import ConsumerRecord, open_consumer
 
 
 async def read(bootstrap: str, group: str, topics: re.Pattern[str] | list[str], count: int) -> list[str]:
-    found: list[str] = []
+    records: list[str] = []
     async with open_consumer(bootstrap, group=group, topics=topics, auto_commit_interval=1.0, **MEMBER) as consumer:
-        while len(found) < count:
-            found += [told(record) for record in await consumer.poll()]
-    return sorted(found)
+        while len(records) < count:
+            records += [as_text(record) for record in await consumer.poll()]
+    return sorted(records)
 
 
-def told(record: ConsumerRecord) -> str:
+def as_text(record: ConsumerRecord) -> str:
     return f"{record.topic.split('-')[0]} {record.offset}: {(record.value or b'').decode()}"
 
 

@@ -1,12 +1,12 @@
-"""Records go to a database in batches, and are committed when they are in: at least once.
+"""Inserts records into a database in batches, and commits after each batch: at-least-once processing.
 
     1 commit offset = 10            5 still fetch from 10, get 5
     2 fetch from 10, get 5          6 insert 5 duplicates
     3 insert 5 into the database    7 commit offset = 15
     4 the client fails              8 next time, fetch from 15
 
-The process dies at step 4 for real, and a member of another name continues: offsets belong to the group. (Some
-descriptions of this example commit 16; ten and five are fifteen.)
+The process really crashes at step 4, and a member with another client id continues: offsets belong to the group. (Some
+descriptions of this example commit 16; the committed offset is the next one to read, 15.)
 """
 
 import sqlite3
@@ -27,7 +27,7 @@ def insert(database: str, records: list[ConsumerRecord]) -> None:
 
 
 async def work(bootstrap: str, group: str, topic: str, database: str, name: str, batches: int, dies: bool) -> None:
-    """Insert and commit so many batches; then either die between the two, or end in order."""
+    """Insert and commit some batches; then crash between an insert and its commit if ``dies``, else close."""
     settings = MEMBER | {"session_timeout": SESSION, "enable_auto_commit": False, "max_poll_records": BATCH}
     async with open_consumer(bootstrap, group=group, topics=[topic], client_id=name, **settings) as consumer:
         batch: list[ConsumerRecord] = []

@@ -1,7 +1,7 @@
-"""What a worker keeps in memory of its partitions goes with them: written when they are revoked, read when they come.
+"""In-memory state per partition moves with the partition: saved when it is revoked, loaded when it is assigned.
 
-Two members count the words of four partitions. The second comes in the middle and takes over two of them, with the
-counts that the first had.
+Two members count the words of four partitions. The second joins later and takes over two partitions with the counts of
+the first.
 """
 
 import json
@@ -18,7 +18,7 @@ PARTITIONS = 4
 
 
 class Caches(RebalanceListener):
-    """``counts``: of the partitions that are held, and no others. ``folder``: where they are in between."""
+    """Saves and loads the counts of partitions. ``counts``: of the assigned partitions; ``folder``: for the others."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name, self.folder = name, folder
@@ -30,7 +30,7 @@ class Caches(RebalanceListener):
         print(f"{self.name} writes", *sorted(number for _, number in partitions))
 
     async def on_lost(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
-        self.counts.clear()  # what others may have changed by now
+        self.counts.clear()  # their new owners may have changed them
 
     async def on_assigned(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         for _, number in sorted(partitions):

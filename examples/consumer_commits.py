@@ -1,6 +1,6 @@
-"""Committing by hand: ``commit`` waits until the group has the offsets, ``commit_nowait`` goes on and calls back later.
+"""Manual commits: ``commit`` waits until the offsets are stored, ``commit_nowait`` returns and calls back later.
 
-Both take offsets of partitions; without any it is the position of each.
+Both take offsets by partition; without offsets they commit the current positions.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ async def main(bootstrap: str) -> None:
     first, second = (topic, 0), (topic, 1)
     settings = MEMBER | {"enable_auto_commit": False}
 
-    def told(offsets: Offsets, error: ConsumerError | None) -> None:
+    def committed_later(offsets: Offsets, error: ConsumerError | None) -> None:
         print("called back:", {partition: at.offset for (_, partition), at in offsets.items()}, error or "stored")
 
     async with open_consumer(bootstrap, group=fresh("billing"), topics=[topic], **settings) as consumer:
@@ -33,10 +33,10 @@ async def main(bootstrap: str) -> None:
         print("one partition:", await committed())
         await consumer.commit({second: OffsetAndMetadata(2, "by hand")})
         print("with a note:", (await consumer.committed(second))[second])
-        consumer.commit_nowait({first: 2}, told)
-        consumer.commit_nowait(then=told)
+        consumer.commit_nowait({first: 2}, committed_later)
+        consumer.commit_nowait(then=committed_later)
         print("going on")
-        await consumer.poll(0)  # a poll or a commit calls back
+        await consumer.poll(0)  # poll and commit run the callbacks
         while await committed() != [3, 3]:
             await consumer.poll(0.1)
         print("all positions:", await committed())

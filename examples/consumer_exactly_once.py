@@ -1,7 +1,7 @@
-"""Results and offsets in one transaction of a database: exactly once, wherever the worker dies.
+"""Results and offsets in one database transaction: exactly-once processing, wherever the worker crashes.
 
-The group commits nothing; each start seeks to what the database says. Either both the sum and the offset behind it are
-in, or neither.
+Nothing is committed to Kafka; each start seeks to the offset in the database. The database has both the sum and the
+next offset, or neither.
 """
 
 import sqlite3
@@ -19,29 +19,29 @@ CREATE TABLE offsets (topic TEXT, number INTEGER, next INTEGER, PRIMARY KEY (top
 """
 ADD = "INSERT INTO sums VALUES (?, ?) ON CONFLICT DO UPDATE SET sum = sum + excluded.sum"
 KEEP = "INSERT INTO offsets VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET next = excluded.next"
-POINTS = ["with records in hand", "behind the result", "behind the offset", "behind the transaction"]
+POINTS = ["with records in hand", "after the result", "after the offset", "after the transaction"]
 
 
 def store(database: sqlite3.Connection, record: ConsumerRecord, dies: str) -> None:
-    """The result of a record and the offset behind it, both or neither."""
+    """Store the result of a record and the next offset in one transaction."""
     customer, amount = (record.value or b"").decode().split()
     with database:  # a transaction
         database.execute(ADD, (customer, int(amount)))
-        if dies == "behind the result":
+        if dies == "after the result":
             crash()
         database.execute(KEEP, (record.topic, record.partition, record.offset + 1))
-        if dies == "behind the offset":
+        if dies == "after the offset":
             crash()
 
 
 async def work(bootstrap: str, topic: str, path: str, dies: str) -> None:
-    """Store what is there; die at this point of the second record, or not at all."""
+    """Process the topic to its end, or crash at the point ``dies`` of the second record."""
     with closing(sqlite3.connect(path)) as database:
         partition = topic, 0
-        found = database.execute("SELECT next FROM offsets WHERE topic = ? AND number = ?", partition).fetchone()
+        row = database.execute("SELECT next FROM offsets WHERE topic = ? AND number = ?", partition).fetchone()
         settings = MEMBER | {"enable_auto_commit": False, "max_poll_records": 2}
         async with open_consumer(bootstrap, partitions=[partition], **settings) as consumer:
-            begin, end = found[0] if found else 0, (await consumer.end_offsets(partition))[partition]
+            begin, end = row[0] if row else 0, (await consumer.end_offsets(partition))[partition]
             print(f"from {begin}", end=", " if dies else "\n", flush=True)
             consumer.seek(partition, begin)
             while (consumer.position(partition) or 0) < end:

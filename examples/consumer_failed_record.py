@@ -1,6 +1,6 @@
-"""A record that cannot be worked on: go back to it in its partition, while the others go on.
+"""A record that cannot be processed: seek back to it in its partition, while other partitions continue.
 
-``seek`` is nobody else's business: no broker is asked, nobody rebalances, what is committed stays.
+``seek`` is local to the consumer: it sends no request, causes no rebalance and changes no committed offset.
 """
 
 from collections.abc import Iterable
@@ -14,13 +14,13 @@ BAD = {(0, 1): 2, (1, 3): 1}  # how often a record fails, by partition and offse
 
 
 def process(records: Iterable[ConsumerRecord]) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """Work on them; by partition how many went well, and the offset that failed, where one did."""
+    """Process records; return by partition how many succeeded, and the first offset that failed."""
     done: dict[TopicPartition, int] = {}
     failed: dict[TopicPartition, int] = {}
     for record in records:
         place, here = (record.topic, record.partition), (record.partition, record.offset)
         if place in failed:
-            continue  # what comes behind a failure waits for it
+            continue  # records after a failed one are read again
         if BAD.get(here, 0):
             BAD[here] -= 1
             failed[place] = record.offset
@@ -47,7 +47,7 @@ async def main(bootstrap: str) -> None:
                 uncommitted += count
             generations.add(consumer.group_metadata.generation_id)
             if uncommitted >= COMMIT_EVERY:
-                await consumer.commit()  # positions: where a record failed, no further than that
+                await consumer.commit()  # of a partition with a failed record up to that record
                 uncommitted = 0
         await consumer.commit()
         print("done:", {number: count for (_, number), count in counts.items()})

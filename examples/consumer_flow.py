@@ -1,6 +1,6 @@
-"""Which partitions come first: ``pause`` and ``resume``. Priorities, catching up at the start, two streams joined.
+"""Flow control with ``pause`` and ``resume``: priorities, catching up at the start, joining two streams.
 
-A paused partition stays assigned and keeps its position; polls go on, so the member stays in its group.
+A paused partition stays assigned and keeps its position; the consumer still polls, so the member stays in its group.
 """
 
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from mockbroker.consumer import Consumer, ConsumerRecord, RebalanceListener, Top
 
 BATCH = 10
 SETTINGS = MEMBER | {"max_poll_records": BATCH}
-MOMENT = 0.3  # seconds to wait for what comes first
+MOMENT = 0.3  # seconds to wait for records of the preferred topic
 
 
 async def poll_first(consumer: Consumer, waits: TopicPartition) -> list[ConsumerRecord]:
-    """Records of ``waits`` only if there are no others."""
+    """Return records; those of partition ``waits`` only if there are no others."""
     consumer.pause(waits)
     if records := await consumer.poll(MOMENT):
         return records
@@ -24,13 +24,13 @@ async def poll_first(consumer: Consumer, waits: TopicPartition) -> list[Consumer
     return await consumer.poll()
 
 
-def told(records: Sequence[ConsumerRecord]) -> str:
+def as_text(records: Sequence[ConsumerRecord]) -> str:
     runs = [(topic.split("-")[0], list(run)) for topic, run in groupby(records, lambda record: record.topic)]
     return ", then ".join(f"{topic} {run[0].offset} to {run[-1].offset}" for topic, run in runs)
 
 
 class PausedAtFirst(RebalanceListener):
-    """``waits`` is paused before it is read; of the partition of ``last`` only so many records are wanted."""
+    """Pauses partition ``waits`` when it is assigned, and seeks to the last records of the partition in ``last``."""
 
     def __init__(self, waits: TopicPartition, last: tuple[TopicPartition, int] | None = None) -> None:
         self.waits, self.last = waits, last
@@ -44,7 +44,7 @@ class PausedAtFirst(RebalanceListener):
 
 
 async def priorities(bootstrap: str) -> None:
-    """Plain orders wait while there are urgent ones; two of these come in the middle."""
+    """Read plain orders only while there are no urgent ones; two urgent orders arrive in the middle."""
     urgent, plain = new_topic(bootstrap, range(2), name="urgent"), new_topic(bootstrap, range(25), name="plain")
     first, waits, done = (urgent, 0), (plain, 0), list[ConsumerRecord]()
     listener = PausedAtFirst(waits)
@@ -57,11 +57,11 @@ async def priorities(bootstrap: str) -> None:
             done += await poll_first(consumer, waits)
             if len(done) == 12:
                 produce(bootstrap, urgent, range(2, 4))
-    print("priorities:", told(done))
+    print("priorities:", as_text(done))
 
 
 async def catch_up(bootstrap: str) -> None:
-    """The newest prices are wanted at once, the whole of the history when there is time."""
+    """Read the newest prices first, and the history when there are no new prices."""
     prices, history = new_topic(bootstrap, range(99), name="prices"), new_topic(bootstrap, range(25), name="history")
     newest, waits, done = (prices, 0), (history, 0), list[ConsumerRecord]()
     listener = PausedAtFirst(waits, last=(newest, 3))
@@ -72,14 +72,14 @@ async def catch_up(bootstrap: str) -> None:
             done += await consumer.poll(MOMENT)
         while len(done) < 28:
             done += await poll_first(consumer, waits)
-    print("catching up:", told(done))
+    print("catching up:", as_text(done))
 
 
 async def join(bootstrap: str) -> None:
-    """An order and its payment belong together; the payments are late. Who is ahead waits, so few halves are held."""
+    """Join orders and late payments: the topic that is ahead is paused, so few unmatched records are held."""
     orders, payments = new_topic(bootstrap, range(60), name="orders"), new_topic(bootstrap, [], name="payments")
     left, right = (orders, 0), (payments, 0)
-    held: set[int] = set()  # whose other half is not there yet
+    held: set[int] = set()  # offsets of unmatched records
     most = pairs = 0
     async with open_consumer(bootstrap, group=fresh("g"), topics=[orders, payments], **SETTINGS) as consumer:
 

@@ -1,7 +1,7 @@
-"""How to lose records: they are committed when they are handed out, and done later.
+"""How to lose records: auto commit stores their offsets before they are processed.
 
-A worker puts what it polls into memory, the consumer commits by itself, the worker dies before the work is done. Who
-comes next begins behind records that nobody has worked on. The cure: consumer_batch_insert.py.
+A worker keeps polled records in memory, the consumer commits automatically, and the worker crashes before it has
+processed them. The next member starts after records that were never processed. consumer_batch_insert.py avoids that.
 """
 
 import trio
@@ -17,7 +17,7 @@ async def hoard(bootstrap: str, group: str, topic: str) -> None:
     async with open_consumer(bootstrap, group=group, topics=[topic], **settings) as consumer:
         waiting = await consumer.poll()
         await trio.sleep(INTERVAL)
-        waiting += await consumer.poll()  # begins with a commit of what the poll before handed out
+        waiting += await consumer.poll()  # first commits the records of the previous poll
         committed = (await consumer.committed((topic, 0)))[topic, 0]
         print("in memory:", *(record.offset for record in waiting), flush=True)
         print("committed:", committed and committed.offset, flush=True)

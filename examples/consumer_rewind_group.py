@@ -1,7 +1,7 @@
-"""A whole group reads again from the beginning: a flag, and a rolling restart.
+"""A group that reads its topic again from the beginning, by a rolling restart with a flag.
 
-The work was wrong, and everything is committed already. Each member is restarted with the flag; whatever it is assigned
-then, it rewinds before it reads. Another rolling restart takes the flag away.
+The results were wrong, and all offsets are committed. Each member is restarted with the flag, and then seeks to the
+beginning of every partition that it is assigned. Another rolling restart removes the flag.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ class Rewind(RebalanceListener):
 
 
 class Member:
-    """``read``: partitions and offsets; ``progress``: set with each poll of anybody, and then another one."""
+    """A member. ``read``: partition and offset of each record; ``progress``: event of the next poll of any member."""
 
     progress = trio.Event()
 
@@ -52,12 +52,12 @@ class Member:
         await self.ended.wait()
 
     def is_done(self, end: int) -> bool:
-        """True when it has its half of the partitions, and has read them up to there."""
+        """Return True if the member has half of the partitions and has read them up to offset ``end``."""
         mine = self.consumer.assignment
         return len(mine) == PARTITIONS // 2 and all(self.consumer.position(partition) == end for partition in mine)
 
     def of_its_own(self) -> int:
-        """How many records it has read of the partitions that it has now."""
+        """Return how many records it has read of its present partitions."""
         mine = {number for _, number in self.consumer.assignment}
         return len({place for place in self.read if place[0] in mine})
 
@@ -78,7 +78,7 @@ async def main(bootstrap: str) -> None:
             await nursery.start(member.work, bootstrap, group, topic, flag)
 
     async def all_read(count: int, end: int, each: int = 0) -> list[tuple[int, int]]:
-        """What these members have read, once they are where the log ends, and all and each have read that much."""
+        """Wait until all members are at offset ``end``, with ``count`` records read, and ``each`` by every member."""
         while not (
             all(member.is_done(end) and member.of_its_own() >= each for member in members)
             and len({*places(members)}) >= count
@@ -92,7 +92,7 @@ async def main(bootstrap: str) -> None:
         print("read:", len({*await all_read(20, 5)}), "records")
         await rolling_restart(flag=True)
         print("read again:", len({*await all_read(20, 5, each=10)}), "records,", end=" ")
-        print(*(member.of_its_own() for member in members), "by those who have them now")
+        print(*(member.of_its_own() for member in members), "by their present owners")
         await rolling_restart(flag=False)
         for number in range(PARTITIONS):
             produce(bootstrap, topic, ["new"], number)

@@ -1,7 +1,7 @@
-"""A group whose offsets are kept in a database: saved when partitions go, sought when they come, and so rewound there.
+"""A group with its offsets in a database: saved when partitions are revoked, and sought when they are assigned.
 
-What a member has done and where it is are one transaction. Whoever is assigned a partition goes on where the database
-says, and to read again from some offset is one UPDATE. The group itself commits nothing.
+Results and offsets are written in one transaction. The member that is assigned a partition starts at the offset in the
+database, so an UPDATE rewinds the group. Nothing is committed to Kafka.
 """
 
 import sqlite3
@@ -20,7 +20,7 @@ BATCH = 4
 
 
 class KeepOutside(RebalanceListener):
-    """``held``: records that are not in the database yet: they go in when there are some, or when partitions go."""
+    """Writes records and offsets to the database, in batches and on revocation. ``held``: records not yet written."""
 
     def __init__(self, name: str, database: sqlite3.Connection) -> None:
         self.name, self.database = name, database
@@ -35,20 +35,20 @@ class KeepOutside(RebalanceListener):
         self.held = []
 
     def begin(self, partition: TopicPartition) -> int:
-        found = self.database.execute("SELECT next FROM offsets WHERE topic = ? AND number = ?", partition).fetchone()
-        return found[0] if found else 0
+        row = self.database.execute("SELECT next FROM offsets WHERE topic = ? AND number = ?", partition).fetchone()
+        return row[0] if row else 0
 
     async def on_revoked(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         print(f"{self.name} gives up {len(partitions)} partitions and saves what it holds: {len(self.held)}")
         self.save()
 
     async def on_lost(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
-        self.held = []  # others have begun where the database says
+        self.held = []  # the new owners have started at the offsets in the database
 
     async def on_assigned(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         for partition in partitions:
             consumer.seek(partition, self.begin(partition))
-        print(f"{self.name} begins behind {sum(self.begin(partition) for partition in partitions)} records")
+        print(f"{self.name} begins after {sum(self.begin(partition) for partition in partitions)} records")
 
 
 async def read(bootstrap: str, group: str, topic: str, listener: KeepOutside, count: int) -> None:
@@ -79,8 +79,8 @@ async def main(bootstrap: str) -> None:
 
 def show(database: sqlite3.Connection) -> None:
     for number in (0, 1):
-        found = database.execute("SELECT offset FROM done WHERE number = ? ORDER BY rowid", (number,))
-        print(f"partition {number}:", *(offset for (offset,) in found))
+        rows = database.execute("SELECT offset FROM done WHERE number = ? ORDER BY rowid", (number,))
+        print(f"partition {number}:", *(offset for (offset,) in rows))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Why polls are cut: whoever works longer on one poll than ``max_poll_interval`` leaves the group.
+"""Why ``max_poll_records`` matters: a consumer that does not poll for ``max_poll_interval`` leaves the group.
 
-Heartbeats go on meanwhile, but who does not poll may be stuck, so the partitions go to others and the commit is
-refused. With few records a poll the same work at the same speed is fine.
+Heartbeats continue meanwhile, but a consumer that does not poll may be stuck, so its partitions are reassigned and its
+commit is refused. With fewer records per poll, the same work at the same speed succeeds.
 """
 
 import trio
@@ -14,7 +14,7 @@ MAX_POLL_INTERVAL = 0.8
 
 
 async def read(bootstrap: str, most: int) -> None:
-    """Until all is committed, or has been worked on twice."""
+    """Process records until all are committed, or all have been processed twice."""
     topic, group = new_topic(bootstrap, range(RECORDS)), fresh("billing")
     settings = MEMBER | {"enable_auto_commit": False, "max_poll_interval": MAX_POLL_INTERVAL}
     worked: list[int] = []

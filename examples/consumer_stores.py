@@ -1,7 +1,7 @@
-"""Three places for offsets: ZooKeeper, as until Kafka 0.8; the topic ``__consumer_offsets``; a database of one's own.
+"""Three stores for offsets: ZooKeeper, as in Kafka 0.8; the topic ``__consumer_offsets``; an external database.
 
-The same work with each: four records, then another consumer goes on behind them. The first is a dict that stands for
-ZooKeeper's nodes, by the paths that consumers had there.
+The same work with each: one consumer reads four records, and the next continues after them. The ZooKeeper store is a
+dict of node paths, as consumers used them.
 """
 
 import sqlite3
@@ -37,8 +37,8 @@ class InZooKeeper:
 
 class InKafka:
     async def load(self, consumer: Consumer, group: str, partition: TopicPartition) -> int:
-        found = (await consumer.committed(partition))[partition]
-        return found.offset if found else 0
+        committed = (await consumer.committed(partition))[partition]
+        return committed.offset if committed else 0
 
     async def save(self, consumer: Consumer, group: str, partition: TopicPartition, offset: int) -> None:
         await consumer.commit({partition: offset})
@@ -50,10 +50,10 @@ class InDatabase:
         self.database.execute("CREATE TABLE offsets (reader TEXT, topic TEXT, number INTEGER, next INTEGER)")
 
     async def load(self, consumer: Consumer, group: str, partition: TopicPartition) -> int:
-        found = self.database.execute(
+        rows = self.database.execute(
             "SELECT max(next) FROM offsets WHERE reader = ? AND topic = ? AND number = ?", (group, *partition)
         )
-        return found.fetchone()[0] or 0
+        return rows.fetchone()[0] or 0
 
     async def save(self, consumer: Consumer, group: str, partition: TopicPartition, offset: int) -> None:
         with self.database:
@@ -77,13 +77,13 @@ async def written(bootstrap: str, group: str) -> list[int]:
         partitions = [(OFFSETS_TOPIC, number) for number in range(count)]
         ends = await consumer.end_offsets(*partitions)
         await consumer.assign(partition for partition in partitions if ends[partition])
-        found = []
+        offsets = []
         while any((consumer.position(partition) or 0) < ends[partition] for partition in consumer.assignment):
             for record in await consumer.poll(0.1):
                 match decode_record(OFFSETS_TOPIC, record.key, record.value):
                     case OffsetCommitKey(group=name), OffsetCommitValue(offset=offset) if name == group:
-                        found.append(offset)
-        return found
+                        offsets.append(offset)
+        return offsets
 
 
 async def main(bootstrap: str) -> None:

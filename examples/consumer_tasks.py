@@ -1,4 +1,4 @@
-"""Work side by side: a consumer for each task, or one consumer with workers behind channels.
+"""Concurrent processing: a consumer for each task, or one consumer with workers that read from channels.
 
 one by one      a consumer each: simple, in order; more connections, and more of them than partitions are of no use
 one channel     one consumer, workers that share a channel: as many workers as you like, and nothing keeps the order
@@ -14,12 +14,12 @@ from mockbroker.consumer import ConsumerRecord, TopicPartition, open_consumer
 
 PARTITIONS, EACH, WORKERS = 4, 50, 8
 RECORDS = PARTITIONS * EACH
-ROOM = 10  # records that wait in a channel; then the consumer waits too
+ROOM = 10  # records in a channel; the consumer waits while it is full
 SETTINGS = MEMBER | {"max_poll_records": 20}
 
 
 class Done:
-    """``order``: offsets of each partition as they were done; ``safe``: offsets that may be committed."""
+    """Finished records. ``order``: their offsets by partition, in that order; ``safe``: offsets that may be committed."""
 
     def __init__(self) -> None:
         self.order: dict[TopicPartition, list[int]] = {}
@@ -46,12 +46,12 @@ class Done:
 
 
 async def work(record: ConsumerRecord, done: Done) -> None:
-    await trio.sleep(0.02 if record.offset % 5 == 0 else 0.002)  # some take longer
+    await trio.sleep(0.02 if record.offset % 5 == 0 else 0.002)  # every fifth record takes longer
     done.add(record)
 
 
 async def one_by_one(bootstrap: str, group: str, topic: str, done: Done) -> None:
-    """A member of the group works on what it polls, and polls again. It commits by itself."""
+    """Run a member of the group that processes the records of each poll, with auto commit."""
     async with open_consumer(bootstrap, group=group, topics=[topic], connect=done.connect, **SETTINGS) as consumer:
         while done.count < RECORDS:
             records = await consumer.poll(0.05)
@@ -67,7 +67,7 @@ async def consumers(bootstrap: str, group: str, topic: str, done: Done) -> None:
 
 
 async def workers(bootstrap: str, group: str, topic: str, done: Done, count: int) -> None:
-    """One consumer; the workers share so many channels."""
+    """Run one consumer whose workers share ``channels`` channels."""
     senders, receivers = zip(*(trio.open_memory_channel[ConsumerRecord](ROOM) for _ in range(count)), strict=True)
 
     async def serve(receiver: trio.MemoryReceiveChannel[ConsumerRecord]) -> None:

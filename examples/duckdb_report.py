@@ -1,4 +1,4 @@
-"""Questions to the tables of `kwire groups CAPTURE --tables DIR`, in SQL: python examples/duckdb_report.py DIR"""
+"""SQL queries on the tables of `kwire groups CAPTURE --tables DIR`: python examples/duckdb_report.py DIR"""
 
 import sys
 
@@ -16,7 +16,7 @@ duckdb.sql(
     """  # noqa: S608
 ).show(max_width=200)
 
-print("Who speaks versions that Kafka 4 does not serve:")
+print("Clients that use versions which Kafka 4 does not serve:")
 duckdb.sql(
     f"""
     SELECT client_id, software_name, software_version, api_name, api_version, sum("count") AS requests

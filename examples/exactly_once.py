@@ -1,4 +1,4 @@
-"""A worker that reads, transforms and writes in transactions: it fails in the middle, and each order is billed once."""
+"""A worker that consumes and produces in transactions: it crashes in the middle, and each order is billed once."""
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 

@@ -1,4 +1,4 @@
-"""A test of code that talks to Kafka: the cluster lives as long as the `with` block."""
+"""A test of code that uses Kafka: the cluster runs until the end of the `with` block."""
 
 from confluent_kafka import Consumer, Producer
 

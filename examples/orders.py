@@ -1,9 +1,9 @@
-"""What the examples of the consumer share: a cluster, topics with records in them, and a process that may crash.
+"""Shared code of the consumer examples: a cluster, topics with records, and a process that may crash.
 
     python examples/consumer_commits.py [HOST:PORT]
 
-Without an address an example opens a cluster of its own. With one it works on that Kafka: each run makes topics and
-groups of new names there.
+Without an address an example starts a mock cluster. With an address it uses that Kafka cluster, with new names for its
+topics and groups in each run.
 """
 
 import os
@@ -21,16 +21,18 @@ from confluent_kafka.cimpl import NewTopic
 
 import mockbroker
 
-SESSION = 6.0 if sys.argv[1:] else 1.0  # seconds, where members die; brokers take no less than 6 unless told to
+SESSION = (
+    6.0 if sys.argv[1:] else 1.0
+)  # seconds, for members that crash; 6 is the default of group.min.session.timeout.ms
 MEMBER: dict[str, Any] = {
     "heartbeat_interval": 0.2,  # so rebalances are quick
-    "fetch_max_wait": 0.1,  # closing waits for a fetch that is under way
+    "fetch_max_wait": 0.1,  # closing waits for the pending fetch
     "auto_offset_reset": "earliest",
 }
 
 
 def run(main: Callable[[str], Awaitable[None]]) -> None:
-    """Run ``main`` with the address of the command line, or of a cluster that lives as long."""
+    """Run ``main`` with the address of the command line, or of a mock cluster that stops afterwards."""
     with address() as bootstrap:
         trio.run(main, bootstrap)
 
@@ -47,12 +49,12 @@ def address() -> Iterator[str]:
 
 
 def fresh(name: str) -> str:
-    """A name that nothing has yet."""
+    """Return a unique name with this prefix."""
     return f"{name}-{uuid.uuid4().hex[:8]}"
 
 
 def new_topic(bootstrap: str, *partitions: Iterable[object], name: str = "orders") -> str:
-    """A topic with these records in its partitions."""
+    """Create a topic with these records in its partitions; return its name."""
     topic = fresh(name)
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, len(partitions), 1)])[topic].result()
@@ -69,7 +71,7 @@ def produce(bootstrap: str, topic: str, values: Iterable[object], partition: int
 
 
 async def in_a_process(work: Callable[..., Awaitable[None]], *arguments: object) -> int | None:
-    """Let another process do this work, and wait for its end; the exit code."""
+    """Run this work in another process; return the exit code."""
     process = get_context("spawn").Process(target=trio.run, args=(work, *arguments))
     process.start()
     await trio.to_thread.run_sync(process.join)
@@ -80,5 +82,5 @@ CRASHED = 9
 
 
 def crash() -> NoReturn:
-    """This process is gone, here and now: no block is left, nothing is committed, nobody says goodbye."""
+    """End this process at once: no context manager exits, nothing is committed, the member does not leave its group."""
     os._exit(CRASHED)

@@ -1,4 +1,4 @@
-"""Assignors of one's own: at random, by weight, and near the leaders. A member's wishes travel in its user data."""
+"""Custom assignors: random, by weight, and by rack of the partition leader. User data carries each member's input."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from random import Random
@@ -19,7 +19,7 @@ from kwire.assignors import (
 def share_out(
     topics: Topics, members: Subscriptions, choose: Callable[[list[str], Partition, Mapping[str, int]], str]
 ) -> dict[str, Assignment]:
-    """Each partition goes to the subscriber that is chosen; ``choose`` also sees how many each has so far."""
+    """Assign each partition to the subscriber that ``choose`` returns; it also gets how many partitions each has."""
     shares: dict[str, list[TopicPartition]] = {member_id: [] for member_id in members}
     for topic, partitions in sorted(topics.items()):
         subscribers = sorted(member_id for member_id, member in members.items() if topic in member.topics)
@@ -30,7 +30,7 @@ def share_out(
 
 
 class RandomAssignor(PlainAssignor):
-    """Any subscriber, each as likely as the others. It need not know more than who subscribes to what."""
+    """Chooses a random subscriber. It needs only the subscriptions."""
 
     name = "random"
 
@@ -49,7 +49,7 @@ class RandomAssignor(PlainAssignor):
 
 
 class WeightedAssignor(Assignor):
-    """A member of weight 2 gets twice as much as one of weight 1."""
+    """Assigns by weight: a member of weight 2 gets twice as many partitions as one of weight 1."""
 
     name = "weighted"
 
@@ -69,7 +69,7 @@ class WeightedAssignor(Assignor):
 
 
 class NearLeaderAssignor(Assignor):
-    """A subscriber in the rack of the partition's leader, if there is one; of these the one with least."""
+    """Chooses the subscriber with the fewest partitions, in the rack of the partition's leader if there is one."""
 
     name = "near-leader"
 
@@ -90,11 +90,11 @@ class NearLeaderAssignor(Assignor):
 
 
 def show(assignor: Assignor, topics: Topics, carried: Mapping[str, Assignor]) -> None:
-    """What a leader with this assignor gives to members that carry such ones."""
+    """Print the assignment by a group leader with this assignor."""
     members = {name: Subscription(list(topics), one.user_data(topics)) for name, one in carried.items()}
-    found = assignor.assign(topics, members)
-    check(found, topics, members)  # names member and partition if it is nonsense
-    print(assignor.name, {name: [number for _, number in share.partitions] for name, share in found.items()})
+    shares = assignor.assign(topics, members)
+    check(shares, topics, members)  # raises with member and partition if the assignment is invalid
+    print(assignor.name, {name: [number for _, number in share.partitions] for name, share in shares.items()})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Decoded frames through a topic of the mock, and out of it into the table that `kwire pipeline` writes.
+"""Decoded frames through a topic of the mock broker into the table that `kwire pipeline` writes.
 
     mvn -f tests/spark/pom.xml dependency:copy-dependencies -DoutputDirectory="$PWD/jars"
     python examples/spark_stream.py CAPTURE FOLDER jars
@@ -22,7 +22,7 @@ EXACT = "map('timestampFormat', \"yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX\")"
 
 
 def stream(spark: SparkSession, capture: str, folder: str) -> None:
-    """The frames of a capture, by way of a topic, as Parquet in a folder."""
+    """Send the frames of a capture through a topic, and write them as Parquet into a folder."""
     with run_cluster(topics={"frames": 3}) as cluster:
         servers = {"kafka.bootstrap.servers": cluster.bootstrap_servers}
 

@@ -1,4 +1,4 @@
-"""A consumer of confluent-kafka in a plain test: it reads what is there, commits, and goes on from there."""
+"""A consumer of confluent-kafka in a plain test: it reads records, commits, and continues after them."""
 
 import pytest
 from confluent_kafka import Consumer
@@ -7,7 +7,7 @@ from mockbroker import ThreadCluster
 
 
 def read(cluster: ThreadCluster, count: int) -> list[bytes | None]:
-    """What the code under test would do: read some records in group ``billing`` and commit."""
+    """The code under test: read records in group ``billing`` and commit."""
     consumer = Consumer(
         {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "billing", "auto.offset.reset": "earliest"}
     )

@@ -1,4 +1,4 @@
-"""A client of one's own in trio: kwire's ClientSide says which bytes to send, a stream carries them."""
+"""A client in trio: kwire's ClientSide encodes and decodes, a stream transports the bytes."""
 
 import pytest
 import trio
@@ -12,7 +12,7 @@ Topic = ListOffsetsRequest.Topic
 
 
 async def ask(stream: trio.SocketStream, side: ClientSide, body: object, version: int) -> object:
-    """One request and its answer."""
+    """Send a request and return its response."""
     await stream.send_all(side.send(body, version))
     async for data in stream:
         side.receive(bytes(data))

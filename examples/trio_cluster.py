@@ -1,4 +1,4 @@
-"""A cluster in a trio program: three brokers, and what happened in their groups."""
+"""A cluster in a trio program: three brokers, and the events of their groups."""
 
 import trio
 

@@ -1,7 +1,7 @@
-"""What the fuzzers begin with, made from fixtures/frames and fixtures/blobs, and what they once broke.
+"""Seeds of the fuzzers from fixtures/frames and fixtures/blobs, and the inputs that once failed.
 
-The seeds are not kept: they are written out when a fuzzer starts. What was found is, in fixtures/corpus/TARGET, and
-tests/test_fuzzing.py runs all of it.
+The seeds are written when a fuzzer starts. Inputs that failed are kept in fixtures/corpus/TARGET, and
+tests/test_fuzzing.py runs all of them.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from kwire.layout import versions_of
 from kwire.messages import APIS
 
 ROOT = Path(__file__).parent.parent
-FRAMES, BLOBS, FOUND = (ROOT / "fixtures" / name for name in ("frames", "blobs", "corpus"))
+FRAMES, BLOBS, CORPUS = (ROOT / "fixtures" / name for name in ("frames", "blobs", "corpus"))
 MOST = 2_048  # bytes of a seed
 PER_FILE = 12  # frames of one API and direction, the newest versions first
 
 Line = dict[str, Any]
 
 
-def found(target: str) -> list[Path]:
-    """Inputs that once did what they should not."""
-    return sorted((FOUND / target).glob("*"))
+def failed_inputs(target: str) -> list[Path]:
+    """Return the inputs that once failed in a target."""
+    return sorted((CORPUS / target).glob("*"))
 
 
 def seeds(target: str) -> Iterator[bytes]:
-    """Inputs for a target, as it takes them."""
+    """Yield the seeds of a target, in its input format."""
     match target:
         case "frame_buffer":
             frames = list(_frames("request"))[::20]
@@ -60,9 +60,9 @@ def seeds(target: str) -> Iterator[bytes]:
 
 
 def write(target: str, folder: Path) -> int:
-    """Put the seeds of a target, and what it once broke at, into a folder; how many there are."""
+    """Write the seeds of a target and the inputs that once failed into a folder; return their number."""
     folder.mkdir(parents=True, exist_ok=True)
-    inputs = {*seeds(target), *(path.read_bytes() for path in found(target))}
+    inputs = {*seeds(target), *(path.read_bytes() for path in failed_inputs(target))}
     for number, data in enumerate(sorted(inputs)):
         (folder / f"seed-{number:05d}").write_bytes(data)
     return len(inputs)

@@ -1,14 +1,14 @@
-"""Whether the work of each request is linear: ``python fuzzing/cost.py [--all] [--api NAME] [--planted]``.
+"""Checks that the work of each request is linear: ``python fuzzing/cost.py [--all] [--api NAME] [--planted]``.
 
-Arrays and bytes of each request that is served grow, one at a time, and with ``--all`` strings, in each version: one
-name repeated, names that are known, names that are not. The work (counted.py) from the first byte of the request to the
-last of the response, and the bytes of the response, must
+One array or bytes field of a request grows at a time, with ``--all`` also strings, and in each version: with one name
+repeated, with known names, with unknown names. Two figures are checked: the work (counted.py) from the first byte of
+the request to the last byte of the response, and the size of the response. They must
 
-- not grow faster than the request (``curved``): three sizes of it,
-- cost the same for each element whatever else the broker has (``by state``): three sizes of the state; what is named
-  again and again is not read again and again,
-- not grow faster than the state where the request names all of it (``state``),
-- stay below a bound for each byte of the request and each thing of the state (``bound``).
+- not grow faster than the request (``curved``), for three sizes of it,
+- cost the same per element for three sizes of the broker's state (``by state``); a name that is repeated is not looked
+  up each time,
+- not grow faster than the state if the request names all of it (``state``),
+- stay below a bound per byte of the request and per object of the state (``bound``).
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ from planted import PLANTED, Planted
 
 counted.install()
 
-from kwire import APIS, decode, encode, encode_request  # noqa: E402 - what is imported from here on counts
+from kwire import APIS, decode, encode, encode_request  # noqa: E402 - imports from here on are counted
 from kwire.frames import pack  # noqa: E402
 from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Text, resolve  # noqa: E402
 from kwire.records.batch import Record as LogRecord  # noqa: E402
 from kwire.records.batch import build_batch, read_batch  # noqa: E402
 
-SIZES = (20, 40, 80)  # elements of what grows
-STATES = (32, 64, 128)  # what the broker has of everything
-POOL = sum(SIZES) + SIZES[0]  # of each kind of thing with a name of its own, so that each request may name others
-SLACK = 0.15  # by which a difference may be above what is linear: tables that double, logarithms
-SLACK_BY_STATE = 0.05  # the same of what one more element costs in a larger state
-ROUNDING = 400  # units that do not count
+SIZES = (20, 40, 80)  # elements of the field that grows
+STATES = (32, 64, 128)  # sizes of the broker's state
+POOL = sum(SIZES) + SIZES[0]  # named objects of each kind, so that each request can name others
+SLACK = 0.15  # share by which growth may exceed linear growth: hash tables that double, logarithms
+SLACK_BY_STATE = 0.05  # the same for the cost of one element in a larger state
+ROUNDING = 400  # units that are ignored
 BYTES_ROUNDING = 64
-STATE_ROUNDING = 3_000  # units of tables that double with what the broker has
-BOUND = 60  # units for each byte of a request and each thing of the state, at most
-THINGS = 20  # what each unit of STATES is: partitions, topics, members, ...
+STATE_ROUNDING = 3_000  # units of hash tables that double with the state
+BOUND = 60  # highest number of units per byte of a request and per object of the state
+THINGS = 20  # objects per unit of STATES: partitions, topics, members, ...
 SHAPES = ("same", "known", "unknown")
 NOW = 10.0
 MEMBERS_TIMEOUT = 1_700.0
 SUBSCRIPTION = bytes.fromhex("0001 00000001 0003") + b"big" + bytes.fromhex("ffffffff 00000000")
 PRODUCER = 5_000  # the id of the producer that has an open transaction
 
-# What is in a field whose value makes a request reach its work; fields that name something are in NAMES.
+# Values of fields with which a request gets past its first checks; fields with names are in NAMES.
 VALUES: dict[str, Any] = {
     "acks": -1,
     "count": 3,
@@ -89,18 +89,18 @@ VALUES: dict[str, Any] = {
     "validate_only": False,
     "verify_only": False,
 }
-EMPTY = ("assignments", "configs", "forgotten_topics_data")  # what else stops a request early
+EMPTY = ("assignments", "configs", "forgotten_topics_data")  # fields that stay empty, else a request is refused early
 NUMBERED = ("partition", "index", "partition_index", "partition_indexes", "partitions")
-# Fields that name something without saying so in their declaration: API and field, or field, to a kind.
+# Fields with names whose declaration has no entity type: API and field, or field -> kind of the named object.
 NAMES: dict[str, str] = {
     "ConsumerGroupDescribe.group_ids": "modernGroup",
     "ConsumerGroupHeartbeat.group_id": "modernGroup",
-    "ConsumerGroupHeartbeat.member_id": "nobody",
+    "ConsumerGroupHeartbeat.member_id": "unknown member",
     "OffsetCommit.group_id": "emptyGroup",
-    "OffsetCommit.member_id": "nobody",
-    "OffsetFetch.member_id": "nobody",
+    "OffsetCommit.member_id": "unknown member",
+    "OffsetFetch.member_id": "unknown member",
     "TxnOffsetCommit.group_id": "emptyGroup",
-    "TxnOffsetCommit.member_id": "nobody",
+    "TxnOffsetCommit.member_id": "unknown member",
     "FindCoordinator.key": "groupId",
     "FindCoordinator.coordinator_keys": "groupId",
     "resource_name": "topicName",
@@ -110,7 +110,7 @@ NAMES: dict[str, str] = {
     "JoinGroup.name": "protocol",
     "configs.name": "config",
 }
-# What the broker has: the one thing of each kind that is large, and small ones.
+# The broker's objects: one large object of each kind, and small ones.
 BIG = {
     "topicName": "big",
     "groupId": "big",
@@ -119,7 +119,7 @@ BIG = {
     "transactionalId": "big",
     "user": "user-00000",
     "memberId": "member-00000",
-    "nobody": "",
+    "unknown member": "",
     "config": "retention.ms",
     "protocol": "x",
 }
@@ -131,7 +131,7 @@ KNOWN = {
     "user": "user-{:05d}",
     "memberId": "member-{:05d}",
 }
-# Requests that Kafka answers as often as something is named, whatever its size: the largest response is the limit.
+# Requests in which Kafka answers each repetition of a name: only the response limit bounds their response.
 REPEATED = {
     ("DescribeGroups", "groups"),
     ("ConsumerGroupDescribe", "group_ids"),
@@ -143,7 +143,7 @@ REPEATED = {
 
 @dataclass(frozen=True)
 class Cell:
-    """``path``: the field that grows, ``shape``: how."""
+    """A field that grows in one version of a request. ``path``: the field; ``shape``: one of SHAPES."""
 
     api_key: int
     version: int
@@ -158,7 +158,7 @@ class Cell:
 
 
 def paths(node: Node, at: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Where something can grow."""
+    """Yield the paths of fields that can grow."""
     match node:
         case Record(_, slots, _, tagged):
             for slot in (*slots, *tagged):
@@ -173,7 +173,7 @@ def paths(node: Node, at: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
 
 
 class Maker:
-    """Makes the request of a cell. ``number``: elements of what grows; ``first``: the number of the first name."""
+    """Builds the request of a cell. ``number``: elements of the field; ``first``: number of the first name."""
 
     def __init__(self, cell: Cell, number: int, first: int, ids: dict[str, UUID]) -> None:
         self.cell, self.number, self.first, self.ids = cell, number, first, ids
@@ -272,7 +272,7 @@ class Maker:
 
 
 class Place:
-    """A broker that has ``size`` of everything, and a client of it."""
+    """A broker whose state has ``size`` units, and a client of it."""
 
     def __init__(self, size: int) -> None:
         from mockbroker.base.settings import Settings
@@ -374,7 +374,7 @@ class Place:
         self.broker.transactions.add("big", Identity(PRODUCER, 0), places, NOW)
 
     def ask(self, request: Any, version: int) -> tuple[int, int, int]:
-        """Units of work, bytes of the request and of the response."""
+        """Send a request; return the units of work, and the bytes of request and response."""
         from mockbroker.base.effects import Reply
         from mockbroker.net.connection import ClientRequests
 
@@ -406,7 +406,7 @@ class Finding:
 
 
 def measure(cell: Cell, places: Sequence[Place]) -> list[list[tuple[int, int, int]]]:
-    """By state, then by size."""
+    """Return the figures of a cell by state and size."""
     sizes = SIZES if cell.path and cell.shape != "null" else (1,)
     firsts = [(number, sum(sizes[:at])) for at, number in enumerate(sizes)]
     table = []
@@ -424,7 +424,7 @@ def measure(cell: Cell, places: Sequence[Place]) -> list[list[tuple[int, int, in
 
 
 def judge(cell: Cell, table: list[list[tuple[int, int, int]]]) -> Iterator[Finding]:
-    """What does not hold."""
+    """Return the rules that the figures of a cell violate."""
     for column, what, rounding in ((0, "work", ROUNDING), (2, "response bytes", BYTES_ROUNDING)):
         figures = [[entry[column] for entry in row] for row in table]
         if len(figures[0]) == 3:
@@ -447,7 +447,7 @@ def judge(cell: Cell, table: list[list[tuple[int, int, int]]]) -> Iterator[Findi
 
 
 def cells(router: Any, *, every: bool, api: str | None) -> Iterator[Cell]:
-    """All of them; or of the newest version all but strings, and of the oldest one name repeated."""
+    """Yield all cells if ``every``; else arrays and bytes in the newest version, and repeated names in the oldest."""
     for key, versions in router.broker.advertised_versions.items():
         if api is not None and APIS[key].name != api:
             continue
@@ -476,7 +476,7 @@ def _at(node: Node, path: tuple[str, ...]) -> Node:
 
 
 class Oracle:
-    """Brokers of different sizes, and what requests cost there; each cell has its own process, as it changes them."""
+    """Brokers with states of different sizes; each cell is measured in a forked process, because it changes them."""
 
     def __init__(self) -> None:
         self.places = [Place(size) for size in (4, *STATES)]
@@ -484,34 +484,34 @@ class Oracle:
         gc.freeze()
 
     def check(self, *, every: bool = False, api: str | None = None) -> tuple[list[str], int]:
-        """What was found, and in how many cells."""
+        """Return the findings, and the number of cells."""
         chosen = list(cells(self.places[0].router, every=every, api=api))
-        found: list[str] = []
+        findings: list[str] = []
         for cell in chosen:
-            if not cell.path:  # the first of its version; copies of this process need not make its reader and writer
+            if not cell.path:  # the first cell of a version: builds its decoder and encoder before processes fork
                 request, version = Maker(cell, 1, 0, self.places[0].ids).make(), cell.version
                 decode(type(request), encode(request, version), version)
                 encode(APIS[cell.api_key].response(), version)
-            found += _apart(partial(self._findings, cell))
-        return found, len(chosen)
+            findings += _apart(partial(self._findings, cell))
+        return findings, len(chosen)
 
     def _findings(self, cell: Cell) -> list[str]:
         return [str(finding) for finding in judge(cell, measure(cell, self.places))]
 
     def misses(self, planted: Planted) -> list[str]:
-        """Plant slow code in a copy of this process; what came instead of findings, nothing if all is well."""
+        """Plant slow code in a forked process; return an error for each expected finding that is missing."""
 
         def work() -> list[str]:
             counted.plant(planted.module, planted.old, planted.new)
             return self.check(api=planted.api)[0]
 
-        found = _apart(work)
-        wrong = [line for line in found if ": work " not in line and ": response bytes " not in line]
-        return wrong if found else ["nothing was found"]
+        findings = _apart(work)
+        wrong = [line for line in findings if ": work " not in line and ": response bytes " not in line]
+        return wrong if findings else ["nothing was findings"]
 
 
 def _apart(work: Callable[[], list[str]]) -> list[str]:
-    """The same, in a copy of this process."""
+    """Return the result of ``work`` in a forked process."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -529,8 +529,8 @@ def _apart(work: Callable[[], list[str]]) -> list[str]:
     with os.fdopen(reading, encoding="utf-8") as pipe:
         text = pipe.read()
     os.waitpid(child, 0)
-    found: list[str] = json.loads(text)
-    return found
+    lines_read: list[str] = json.loads(text)
+    return lines_read
 
 
 def main() -> int:
@@ -538,14 +538,14 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="every version, strings too")
     parser.add_argument("--api", help="only this one")
     parser.add_argument(
-        "--planted", type=int, default=0, metavar="N", help="plant N pieces of slow code, and see that each is found"
+        "--planted", type=int, default=0, metavar="N", help="plant N pieces of slow code, and check that each is reported"
     )
     given = parser.parse_args()
     oracle = Oracle()
-    found, number = oracle.check(every=given.all, api=given.api)
-    sys.stdout.write("".join(f"{line}\n" for line in found))
-    sys.stdout.write(f"cost: {number} requests, {len(found)} findings\n")
-    failed = bool(found)
+    findings, number = oracle.check(every=given.all, api=given.api)
+    sys.stdout.write("".join(f"{line}\n" for line in findings))
+    sys.stdout.write(f"cost: {number} requests, {len(findings)} findings\n")
+    failed = bool(findings)
     for planted in PLANTED[: given.planted]:
         wrong = oracle.misses(planted)
         failed |= bool(wrong)

@@ -1,8 +1,8 @@
-"""Count the work of a program, not its time: code of kwire and mockbroker is rewritten while it is imported.
+"""Counts the work of a program instead of its time: code of kwire and mockbroker is rewritten when it is imported.
 
-A call of a function and each turn of a loop are one unit. What the interpreter does in C, which no tracer sees, counts
-by its size: `x in a_list`, `sum(...)`, `sorted(...)`, slices, joined and compared containers. A dictionary or set is
-asked at the price of one unit; 16 characters or bytes are one unit. So the count of a step is the same in each run.
+A function call and each iteration of a loop are one unit. Work that the interpreter does in C, which no tracer sees,
+counts by the size of its operands: `x in a_list`, `sum(...)`, `sorted(...)`, slices, joined and compared containers. A
+lookup in a dictionary or set is one unit; 16 characters or bytes are one unit. So the count is the same in each run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _EMPTY: dict[Any, Any] = {}
 SIZED = (list, tuple, dict, set, frozenset, deque, type(_EMPTY.keys()), type(_EMPTY.values()), type(_EMPTY.items()))
 HASHED = (dict, set, frozenset, type(_EMPTY.keys()), type(_EMPTY.items()))
 ITERATORS = (map, filter, zip, enumerate, reversed)
-# Methods that cost the same whatever the size of what they belong to; `pop` of a list is one if it takes the last.
+# Methods with the same cost for every size of their object; `pop` of a list is one if it removes the last element.
 CONSTANT = frozenset(
     """
     __build_class__ __contains__ __delitem__ __getitem__ __hash__ __init__ __iter__ __len__ __new__ __next__ __setattr__
@@ -32,9 +32,9 @@ CONSTANT = frozenset(
     endswith from_bytes fullmatch get getattr hasattr hash heappop heappush heappushpop heapreplace id insort isinstance
     issubclass items iter keys len match move_to_end next pack_into popitem popleft print property range release repr
     search send setattr setdefault startswith super throw to_bytes type unpack unpack_from values
-    """.split()  # noqa: SIM905 - a list of so many is no easier to read
+    """.split()  # noqa: SIM905 - a list of so many strings is harder to read
 )
-# Methods that cost what they are given.
+# Methods whose cost is the size of their argument.
 BY_ARGUMENT = frozenset(("extend", "update", "join", "issuperset", "isdisjoint", "difference_update", "intersection"))
 CHEAP_TYPES = frozenset(
     (int, float, bool, complex, object, type, range, memoryview, property, staticmethod, classmethod, slice)
@@ -42,7 +42,7 @@ CHEAP_TYPES = frozenset(
 
 
 class Work:
-    """The units so far."""
+    """The number of units so far."""
 
     units = 0
 
@@ -51,7 +51,7 @@ WORK = Work
 
 
 def size(value: Any) -> int:
-    """What it costs to go through a value once; its parts are not looked at."""
+    """Return the units of one pass over a value, without its elements' own sizes."""
     if isinstance(value, TEXTS):
         return len(value) >> TEXT_SHIFT
     return len(value) if isinstance(value, SIZED) else 0
@@ -62,14 +62,14 @@ def tick() -> None:
 
 
 def turns(values: Iterable[Any]) -> Iterator[Any]:
-    """The same values, each a unit."""
+    """Yield the same values and count a unit for each."""
     for value in values:
         WORK.units += 1
         yield value
 
 
 def call(function: Any, /, *args: Any, **named: Any) -> Any:
-    """A call. Functions of Python count for themselves where they were rewritten."""
+    """Call a function and count its work; rewritten Python functions count their own."""
     kind = type(function)
     if kind is FunctionType or kind is MethodType:
         if not (function.__module__ or "kwire").startswith(COUNTED):
@@ -77,7 +77,7 @@ def call(function: Any, /, *args: Any, **named: Any) -> Any:
         return function(*args, **named)
     name = getattr(function, "__name__", "")
     if kind is BuiltinFunctionType or kind.__name__ in ("method_descriptor", "wrapper_descriptor", "method-wrapper"):
-        if function is compile:  # what kwire's compiled engine generated
+        if function is compile:  # code that kwire's compiled engine generates
             return rewritten(*args[:2])
         if name in CONSTANT:
             WORK.units += 1
@@ -87,17 +87,17 @@ def call(function: Any, /, *args: Any, **named: Any) -> Any:
             WORK.units += 1 + (size(owner) if isinstance(owner, list) and args and args[0] != -1 else 0)
             return function(*args, **named)
         WORK.units += 1 + (0 if name in BY_ARGUMENT else size(owner)) + sum(map(size, args))
-        found = function(*[turns(value) if isinstance(value, ITERATORS) else value for value in args], **named)
-        WORK.units += size(found)
-        return found
+        result = function(*[turns(value) if isinstance(value, ITERATORS) else value for value in args], **named)
+        WORK.units += size(result)
+        return result
     WORK.units += 1
     if kind is type and function not in CHEAP_TYPES:
         if function.__module__ == "itertools":
             return turns(function(*args, **named))
         if function.__module__ in ("builtins", "collections"):
             WORK.units += sum(map(size, args))
-            found = function(*[turns(value) if isinstance(value, ITERATORS) else value for value in args], **named)
-            return turns(found) if function in ITERATORS else found
+            result = function(*[turns(value) if isinstance(value, ITERATORS) else value for value in args], **named)
+            return turns(result) if function in ITERATORS else result
     return function(*args, **named)
 
 
@@ -116,32 +116,32 @@ def unequal(left: Any, right: Any) -> Any:
     return left != right
 
 
-def binary(left: Any, right: Any, found: Any) -> Any:
-    """The result of an operator; one of two containers costs what they hold."""
+def binary(left: Any, right: Any, result: Any) -> Any:
+    """Return the result of an operator; between two containers it costs their sizes."""
     if isinstance(left, SIZED + TEXTS):
-        WORK.units += 1 + size(left) + size(right) if isinstance(left, HASHED) else 1 + size(found)
-    return found
+        WORK.units += 1 + size(left) + size(right) if isinstance(left, HASHED) else 1 + size(result)
+    return result
 
 
-def part(found: Any) -> Any:
-    """What a slice gave."""
-    WORK.units += 1 + size(found)
-    return found
+def part(result: Any) -> Any:
+    """Return a slice and count its size."""
+    WORK.units += 1 + size(result)
+    return result
 
 
 def added(before: Any, more: Any) -> Any:
-    """Before `before += more`: a list grows in its place, text is copied."""
+    """Count `before += more`: a list grows in place, a string is copied."""
     WORK.units += 1 + size(more) + (size(before) if isinstance(before, (str, bytes, tuple)) else 0)
     return more
 
 
 def cut(value: Any) -> None:
-    """Before `del value[a:b]`."""
+    """Count `del value[a:b]`."""
     WORK.units += 1 + (size(value) if isinstance(value, (list, bytearray)) else 0)
 
 
 def spread(values: Iterable[Any]) -> Iterable[Any]:
-    """`*values`."""
+    """Count the unpacking `*values`."""
     WORK.units += 1 + size(values)
     return values if isinstance(values, SIZED) else turns(values)
 
@@ -154,7 +154,7 @@ AS_THEY_ARE = frozenset({"super", "locals", "globals", "isinstance", "len", "obj
 
 
 class Rewriter(ast.NodeTransformer):
-    """Puts the counting in."""
+    """Adds the counting to a syntax tree."""
 
     def _call(self, name: str, *args: ast.expr) -> ast.Call:
         return ast.Call(ast.Name(f"_work_{name}", ast.Load()), list(args), [])
@@ -233,8 +233,8 @@ class Rewriter(ast.NodeTransformer):
         if others or isinstance(operator, (ast.Is, ast.IsNot, ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
             return node
         if isinstance(operator, (ast.In, ast.NotIn)):
-            found = self._call("contains", node.left, node.comparators[0])
-            return found if isinstance(operator, ast.In) else ast.UnaryOp(ast.Not(), found)
+            contains = self._call("contains", node.left, node.comparators[0])
+            return contains if isinstance(operator, ast.In) else ast.UnaryOp(ast.Not(), contains)
         if not any(isinstance(side, ast.Constant) for side in (node.left, node.comparators[0])):
             return self._call("equal" if isinstance(operator, ast.Eq) else "unequal", node.left, node.comparators[0])
         return node
@@ -278,20 +278,20 @@ def _numbers(node: ast.BinOp) -> bool:
 
 
 def rewritten(source: str, name: str) -> CodeType:
-    """The code of a module that counts its work."""
+    """Return the code of a module, rewritten so that it counts its work."""
     tree = Rewriter().visit(ast.parse(source, name))
     return compile(ast.fix_missing_locations(tree), name, "exec", dont_inherit=True)
 
 
 class CountedLoader(SourceFileLoader):
-    """Loads a module so that it counts."""
+    """Loads a module with rewritten code."""
 
     def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002
         return rewritten(Path(self.path).read_text(encoding="utf-8"), self.path)
 
 
 COUNTED = ("kwire", "mockbroker")
-# Declarations run once, at import; and what no request reaches.
+# Modules that are not counted: declarations, which run once at import, and code that no request reaches.
 PLAIN = ("kwire.schema", "kwire.layout", "kwire.messages", "kwire.fuzz", "kwire.errorcodes", "kwire.limits")
 
 
@@ -306,14 +306,14 @@ class Finder(MetaPathFinder):
 
 
 def install() -> None:
-    """Count what is imported from now on."""
+    """Count the work of modules that are imported from now on."""
     for name, function in NAMES.items():
         setattr(builtins, name, function)
     sys.meta_path.insert(0, Finder())
 
 
 def plant(module: str, old: str, new: str) -> None:
-    """Give the functions of a module that is imported the code that they have with ``new`` in the place of ``old``."""
+    """Replace ``old`` by ``new`` in the source of an imported module, and update its functions."""
     place = sys.modules[module]
     assert place.__file__ is not None
     source = Path(place.__file__).read_text(encoding="utf-8")
@@ -324,8 +324,8 @@ def plant(module: str, old: str, new: str) -> None:
 def _replace(place: Any, code: CodeType) -> None:
     for each in code.co_consts:
         if isinstance(each, CodeType):
-            found = place.__dict__.get(each.co_name)
-            if isinstance(found, type):
-                _replace(found, each)
-            elif isinstance(found, FunctionType) and found.__code__.co_freevars == each.co_freevars:
-                found.__code__ = each
+            value = place.__dict__.get(each.co_name)
+            if isinstance(value, type):
+                _replace(value, each)
+            elif isinstance(value, FunctionType) and value.__code__.co_freevars == each.co_freevars:
+                value.__code__ = each

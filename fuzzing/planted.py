@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Planted(NamedTuple):
-    """In ``module`` the text ``old`` becomes ``new``, which costs more than it should in requests of ``api``."""
+    """A change of the source of ``module`` from ``old`` to ``new``, which makes requests of ``api`` too expensive."""
 
     what: str
     api: str

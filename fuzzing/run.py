@@ -1,7 +1,7 @@
-"""Coverage-guided fuzzing of what reads bytes: ``python fuzzing/run.py [--minutes 1] [TARGET ...]``, or ``make fuzz``.
+"""Coverage-guided fuzzing of the decoders: ``python fuzzing/run.py [--minutes 1] [TARGET ...]``, or ``make fuzz``.
 
-Each target has its share of the time, in a process of its own, and goes on from the corpus that earlier runs left in
-.fuzzing/. What breaks is written into fixtures/corpus/TARGET, where tests/test_fuzzing.py runs it from then on.
+Each target runs in its own process for its share of the time, and continues with the corpus of earlier runs in
+.fuzzing/. Inputs that fail are written to fixtures/corpus/TARGET, and tests/test_fuzzing.py runs them from then on.
 Needs atheris: ``pip install -e '.[fuzz-coverage]'``, on Linux, for the Pythons that it has wheels for.
 """
 
@@ -21,10 +21,10 @@ NAMES = ("frame_buffer", "request", "response", "record_batch", "blob")
 
 
 def fuzz(target: str, seconds: int) -> int:
-    """Fuzz one target for so long. Its exit code: 0 if nothing broke."""
+    """Fuzz one target for a time; return its exit code, 0 if no input failed."""
     import corpus
 
-    folder, broken = WORK / target, corpus.FOUND / target
+    folder, broken = WORK / target, corpus.CORPUS / target
     begun_with = corpus.write(target, folder)
     broken.mkdir(parents=True, exist_ok=True)
     command = [
@@ -40,9 +40,9 @@ def fuzz(target: str, seconds: int) -> int:
     log = WORK / f"{target}.log"
     log.write_text(done.stderr, encoding="utf-8")
     runs = re.search(r"number_of_executed_units: (\d+)", done.stderr)
-    told = f"{runs[1]} executions" if runs else "no executions counted"
+    executions = f"{runs[1]} executions" if runs else "no executions counted"
     verdict = "nothing broke" if not done.returncode else f"BROKE, see {log} and {broken}"
-    sys.stdout.write(f"{target}: {told} in {seconds} s, {begun_with} seeds, {verdict}\n")
+    sys.stdout.write(f"{target}: {executions} in {seconds} s, {begun_with} seeds, {verdict}\n")
     sys.stdout.flush()
     if not any(broken.iterdir()):
         broken.rmdir()
@@ -50,7 +50,7 @@ def fuzz(target: str, seconds: int) -> int:
 
 
 def in_process(target: str, arguments: list[str]) -> None:
-    """Be the fuzzer of one target. Nothing of kwire may be imported before: it would go uncounted."""
+    """Run the fuzzer of one target in this process. kwire must not be imported before, or its coverage is missing."""
     import atheris
 
     with atheris.instrument_imports(include=["kwire"]):

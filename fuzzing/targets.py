@@ -1,7 +1,7 @@
-"""What any bytes must do: end in a value or in a WireError, soon, and the same in every engine.
+"""Fuzzing targets: any bytes must decode to a value or raise WireError, quickly, and alike in every engine.
 
-A value that came out must be one that can be written, and that comes back the same. Each target takes bytes as a
-coverage-guided fuzzer makes them, and raises AssertionError, or whatever went wrong, if one of this does not hold.
+A decoded value must encode, and decode again to the same value. Each target takes the bytes of a coverage-guided fuzzer
+and raises AssertionError, or the unexpected exception, if a rule is violated.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Outcome = Any
 
 
 def frame_buffer(data: bytes) -> None:
-    """However a stream is cut, the same frames come out. The first byte says how it is cut."""
+    """Check that a stream gives the same frames in chunks of any size. The first byte selects the chunks."""
     size = 1 + (data[0] if data else 0)
     stream = data[1:]
     whole = _frames([stream])
@@ -41,18 +41,18 @@ def frame_buffer(data: bytes) -> None:
 
 
 def request(data: bytes) -> None:
-    """A request frame."""
+    """Check a request frame."""
     _survive(
         lambda frame, engine: decode_request(frame, engine=engine),
-        lambda found, engine: encode_request(
-            found.body, found.version, correlation_id=0, header=found.header, engine=engine
+        lambda request, engine: encode_request(
+            request.body, request.version, correlation_id=0, header=request.header, engine=engine
         ),
         data,
     )
 
 
 def response(data: bytes) -> None:
-    """A response frame; the two bytes before it say of which API and version."""
+    """Check a response frame; two bytes before it select API and version."""
     if len(data) < 2:
         return
     api = APIS[KEYS[data[0] % len(KEYS)]]
@@ -61,18 +61,18 @@ def response(data: bytes) -> None:
 
 
 def answer(frame: bytes, api_key: int, api_version: int) -> None:
-    """A response frame of this API and version."""
+    """Check a response frame of this API and version."""
     _survive(
         lambda data, engine: decode_response(data, api_key, api_version, engine=engine),
-        lambda found, engine: encode_response(
-            found.body, found.version, correlation_id=0, header=found.header, engine=engine
+        lambda response, engine: encode_response(
+            response.body, response.version, correlation_id=0, header=response.header, engine=engine
         ),
         frame,
     )
 
 
 def record_batch(data: bytes) -> None:
-    """Record batches. If the first byte is odd, the checksum is made right, to get behind it."""
+    """Check record batches. If the first byte is odd, the checksum is corrected first."""
     records = bytearray(data[1:])
     if data[:1] and data[0] % 2 and len(records) > CRC_FROM:
         (length,) = struct.unpack_from(">i", records, 8)
@@ -80,13 +80,13 @@ def record_batch(data: bytes) -> None:
         struct.pack_into(">I", records, CRC_AT, crc32c(bytes(records[CRC_FROM:end])))
     with suppress(WireError):
         for batch in batches(bytes(records)):
-            if found := list(batch.records()):
-                (copy,) = batches(build_batch(found))
-                assert [_content(record) for record in copy.records()] == [_content(record) for record in found]
+            if parsed := list(batch.records()):
+                (copy,) = batches(build_batch(parsed))
+                assert [_content(record) for record in copy.records()] == [_content(record) for record in parsed]
 
 
 def blob(data: bytes) -> None:
-    """Blobs, with their version before them and without. The two bytes before it say which, and in what version."""
+    """Check a blob, with its version prefix and without. Two bytes before it select the blob and its version."""
     if len(data) < 2:
         return
     name = NAMES[data[0] % len(NAMES)]
@@ -96,7 +96,7 @@ def blob(data: bytes) -> None:
     version = versions_of(versions)[data[1] % len(versions_of(versions))]
     _survive(
         lambda body, engine: codec.decode(kind, body, version, engine=engine),
-        lambda found, engine: codec.encode(found, version, engine=engine),
+        lambda value, engine: codec.encode(value, version, engine=engine),
         data[2:],
     )
     if name in STORED:
@@ -110,7 +110,7 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
 
 
 def soon(target: Callable[[bytes], None], data: bytes) -> None:
-    """Run a target, and see that it does not take long, once what is made when it is first needed is there."""
+    """Run a target and check its time, without the code that is generated on first use."""
     for _ in range(2):
         began = time.process_time()
         target(data)
@@ -144,24 +144,24 @@ def _outcome(decode: Callable[[bytes, Engine], Any], data: bytes, engine: Engine
 
 
 def _same(one: Outcome, other: Outcome) -> bool:
-    """Equal, or both refused; NaN is equal to itself here."""
+    """Return whether two results are equal or both refusals; NaN equals itself here."""
     if isinstance(one, WireError) or isinstance(other, WireError):
         return isinstance(one, WireError) and isinstance(other, WireError)
     return bool(one == other) or repr(one) == repr(other)
 
 
 def _frames(parts: Sequence[bytes]) -> tuple[list[bytes], int, bool]:
-    """The frames that come out, how many bytes they took with their lengths, and whether it ended in an error."""
-    buffer, found, refused = FrameBuffer(FRAME_LIMIT), [], False
+    """Return the frames, the bytes that they took with their length prefixes, and whether an error followed."""
+    buffer, frames, refused = FrameBuffer(FRAME_LIMIT), [], False
     for part in parts:
         buffer.feed(part)
         try:
             while (frame := buffer.next_frame()) is not None:
-                found.append(frame)
+                frames.append(frame)
         except WireError:
             refused = True
             break
-    return found, sum(4 + len(frame) for frame in found), refused
+    return frames, sum(4 + len(frame) for frame in frames), refused
 
 
 def _content(record: Any) -> Any:

@@ -64,9 +64,9 @@ left again: 0/3 0/4
 """,
     "exactly_once": """\
 from 0, one stored, a crash with records in hand
-from 1, one stored, a crash behind the result
-from 2, one stored, a crash behind the offset
-from 3, one stored, a crash behind the transaction
+from 1, one stored, a crash after the result
+from 2, one stored, a crash after the offset
+from 3, one stored, a crash after the transaction
 from 5
 c0 1001001 right
 c1 10010010 right
@@ -82,19 +82,19 @@ generations: 1
 """,
     "rewind_group": """\
 read: 20 records
-read again: 20 records, 10 10 by those who have them now
+read again: 20 records, 10 10 by their present owners
 without the flag: [(0, 5), (1, 5), (2, 5), (3, 5)]
 """,
     "rewind_store": """\
-first begins behind 0 records
+first begins after 0 records
 committed in the group: None
 first gives up 2 partitions and saves what it holds: 3
-second begins behind 7 records
+second begins after 7 records
 committed in the group: None
 second gives up 2 partitions and saves what it holds: 1
 partition 0: 0 1 2 3 4 5
 partition 1: 0 1 2 3 4 5
-third begins behind 8 records
+third begins after 8 records
 committed in the group: None
 third gives up 2 partitions and saves what it holds: 0
 partition 0: 0 1 2 3 4 5 4 5

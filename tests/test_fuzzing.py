@@ -35,7 +35,7 @@ def test_what_it_begins_with(target: str) -> None:
 
 @EVERY_TARGET
 def test_what_it_once_broke_at(target: str) -> None:
-    for path in corpus.found(target):
+    for path in corpus.failed_inputs(target):
         targets.soon(targets.TARGETS[target], path.read_bytes())
 
 

@@ -150,7 +150,7 @@ def _signature(name: str, value: object) -> str:
         return name
     text = re.sub(r"\(self(, )?", "(", signature)
     text = re.sub(r"<(?:function|object) [^>]*>", "...", text)
-    text = re.sub(r"(: |-> )'((?:[^'\\]|\\.)*)'", r"\1\2", text)  # annotations are text
+    text = re.sub(r"(: |-> )'((?:[^'\\]|\\.)*)'", r"\1\2", text)  # annotations are strings
     if inspect.isclass(value):
         return f"class {name}{text.removesuffix(' -> None') if dataclasses.is_dataclass(value) else ''}"
     return f"{'async def' if inspect.iscoroutinefunction(value) else 'def'} {name}{text}"
