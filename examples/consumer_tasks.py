@@ -19,7 +19,7 @@ SETTINGS = MEMBER | {"max_poll_records": 20}
 
 
 class Done:
-    """Finished records. ``order``: their offsets by partition, in that order; ``safe``: offsets that may be committed."""
+    """Finished records. ``order``: their offsets by partition, in order; ``safe``: offsets that may be committed."""
 
     def __init__(self) -> None:
         self.order: dict[TopicPartition, list[int]] = {}

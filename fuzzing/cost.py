@@ -538,7 +538,11 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="every version, strings too")
     parser.add_argument("--api", help="only this one")
     parser.add_argument(
-        "--planted", type=int, default=0, metavar="N", help="plant N pieces of slow code, and check that each is reported"
+        "--planted",
+        type=int,
+        default=0,
+        metavar="N",
+        help="plant N pieces of slow code, and check that each is reported",
     )
     given = parser.parse_args()
     oracle = Oracle()
