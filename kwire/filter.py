@@ -73,7 +73,8 @@ def parse(text: str, columns: Mapping[str, Column]) -> tuple[Callable[[Row], boo
     except SyntaxError as error:
         raise FilterError(_at(text, f"invalid filter: {error.msg}", (error.offset or 1) - 1)) from error
     except (ValueError, MemoryError, RecursionError) as error:
-        raise FilterError(f"invalid filter: {error}") from error
+        reason = error if isinstance(error, ValueError) else "nested too deeply"
+        raise FilterError(f"invalid filter: {reason}") from error
     nodes = list(ast.walk(tree))
     if len(nodes) > MAX_NODES:
         raise FilterError(f"the filter has {len(nodes)} parts (limit: {MAX_NODES})")

@@ -56,4 +56,6 @@ def partitions_of(topic_ids: Iterable[UUID], partitions: Partitions) -> dict[UUI
     try:
         return {topic_id: partitions[topic_id] for topic_id in topic_ids}
     except KeyError as missing:
-        raise AssignorError(f"a member subscribes to topic {missing}, which is not in the metadata") from missing
+        raise AssignorError(
+            f"a member subscribes to topic {missing.args[0]}, which is not in the metadata"
+        ) from missing

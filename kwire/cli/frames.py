@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -45,13 +45,20 @@ class Defaults:
             raise lines.LineError("expected request or response", "direction")
         frame = lines.hexadecimal(members, "hex")
         if direction == "response":
-            key = lines.integer(members, "api_key", self.api_key)
-            return FrameLine(direction, frame, key, lines.integer(members, "api_version", self.api_version))
+            key = _integer(members, "api_key", self.api_key)
+            return FrameLine(direction, frame, key, _integer(members, "api_version", self.api_version))
         key, version = envelope.peek_request(frame)
         for name, carried in (("api_key", key), ("api_version", version)):
             if (stated := lines.integer(members, name, carried)) != carried:
                 raise lines.LineError(f"the line has {stated}, but the header of the frame has {carried}", name)
         return FrameLine(direction, frame, key, version)
+
+
+def _integer(line: Mapping[str, Any], key: str, default: int | None) -> int:
+    """Return an integer member of the line that the command line may have instead. Raises: LineError."""
+    if line.get(key) is None and default is None:
+        raise lines.LineError(f"missing: add it to the line, or use --{key.replace('_', '-')}", key)
+    return lines.integer(line, key, default)
 
 
 def arguments(command: C) -> C:

@@ -116,7 +116,7 @@ def _replay(fuzzer: Fuzzer, earlier: Finding, as_json: bool) -> None:
 def _address(broker: str) -> tuple[str, int]:
     host, colon, port = broker.rpartition(":")
     if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
-        raise click.UsageError(f"{broker}: expected HOST:PORT")
+        raise click.UsageError(f"{broker}: expected HOST:PORT, such as 127.0.0.1:9092")
     return host.strip("[]"), int(port)
 
 
@@ -126,7 +126,7 @@ def _key(api: str | None) -> int | None:
     try:
         return api_named(api).key
     except KeyError:
-        raise click.UsageError(f"--api {api}: unknown API; `kwire apis` lists all") from None
+        raise click.UsageError(f"--api: unknown API {api!r}; `kwire apis` lists all") from None
 
 
 def _finding(path: Path) -> Finding:

@@ -44,7 +44,7 @@ def command(api: str, version: int | None, request: bool, response: bool, source
         selected = [(True, message) for _, message in selected]
     messages = [message for chosen, message in selected if chosen]
     if source and as_json:
-        raise click.UsageError("--source and --json exclude each other")
+        raise click.UsageError("--source and --json cannot be used together")
     if source:
         newest = versions_of(declared.versions)[-1] if version is None else version
         click.echo("\n".join(compiled.source(message, newest) for message in messages), nl=False)
@@ -64,5 +64,5 @@ def find(name: str) -> Api:
     except KeyError:
         names = {stem.replace("_", ""): stem for stem in MODULES.values()}
         nearest = get_close_matches(name.replace("_", "").lower(), names, n=1, cutoff=NEAR)
-        hint = f" Did you mean {api_named(nearest[0]).name}?" if nearest else ""
-        raise click.UsageError(f"unknown API {name!r}.{hint} `kwire apis` lists all.") from None
+        hint = f"did you mean {api_named(nearest[0]).name}? " if nearest else ""
+        raise click.UsageError(f"unknown API {name!r}; {hint}`kwire apis` lists all") from None

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from string import hexdigits, whitespace
 from typing import Any, BinaryIO
 
 import click
@@ -92,7 +93,7 @@ def lines(stream: BinaryIO, name: str) -> Iterator[bytes]:
 
 def error_form(error: Exception) -> dict[str, Any]:
     """Return the object printed in place of a result. ``offset`` is null if the error is not at a byte of the frame."""
-    message = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+    message = "the JSON is nested too deeply" if isinstance(error, RecursionError) else str(error)
     path = error.path if isinstance(error, (LineError, DecodeError, EncodeError)) else ""
     offset = error.offset if isinstance(error, DecodeError) else None
     return {"error": {"message": message, "path": path, "offset": offset}}
@@ -104,8 +105,9 @@ def parse_object(line: str) -> dict[str, Any]:
         value = json.loads(line)
     except json.JSONDecodeError as error:
         raise LineError(f"invalid JSON: {error.msg} at character {error.pos}") from error
-    except ValueError as error:  # an integer of thousands of digits
-        raise LineError(f"unsupported JSON: {error}") from error
+    except ValueError as error:
+        most = sys.get_int_max_str_digits()
+        raise LineError(f"unsupported JSON: an integer has more than {most} digits") from error
     if not isinstance(value, dict):
         raise LineError(f"expected a JSON object, got {_kind(value)}")
     return value
@@ -145,9 +147,17 @@ def hexadecimal(line: Mapping[str, Any], key: str, default: str | None = None) -
     try:
         return bytes.fromhex(value)
     except ValueError as error:
-        odd = len(value.strip()) % 2 and value.isalnum() and value.isascii()
-        reason = "odd number of hex digits" if odd else f"invalid hex: {error}"
-        raise LineError(reason, key) from error
+        raise LineError(_hex_error(value), key) from error
+
+
+def _hex_error(value: str) -> str:
+    """Return why text is not hex."""
+    for place, character in enumerate(value):
+        if character not in hexdigits + whitespace:
+            return f"invalid hex digit {character!r} at position {place}"
+    if sum(character in hexdigits for character in value) % 2:
+        return "odd number of hex digits"
+    return "the two hex digits of a byte must not be separated"
 
 
 def _text(line: bytes) -> str:

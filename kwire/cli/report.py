@@ -23,5 +23,7 @@ def command(folder: Path, html: Path) -> None:
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     if not any(tables.values()):
-        raise click.ClickException(f"{folder} has no tables of `kwire pipeline`")
+        raise click.ClickException(
+            f"{folder} has no tables: write them with `kwire pipeline` or `kwire groups --tables`"
+        )
     html_page.save(html, tables, folder.name)

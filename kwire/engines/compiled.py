@@ -79,7 +79,7 @@ def rough_error(message: type, version: int, size: int, refusal: BaseException) 
         trace = trace.tb_next
     kind, reason = DecodeError, "invalid data near this offset"
     if left < 0:
-        kind, reason = LimitError, "the message would exceed the memory limit from here on"
+        kind, reason = LimitError, "the decoded message would exceed its memory limit"
     elif at > size or isinstance(refusal, (struct.error, IndexError)):
         kind, reason = Truncated, "the data ends before the message does"
     return kind(reason, offset=min(at, size), message=schema_of(message).name, version=version)

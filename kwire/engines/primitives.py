@@ -364,7 +364,7 @@ class Tagged(Construct):
         values, unknown = obj
         fields: dict[int, bytes] = {}
         if not isinstance(unknown, Mapping):
-            raise EncodeError(f"expected bytes by tag, got {type(unknown).__name__}", path=where(path))
+            raise EncodeError(f"expected a mapping of tags to bytes, got {type(unknown).__name__}", path=where(path))
         for tag, content in unknown.items():
             if not isinstance(content, (bytes, bytearray, memoryview)):
                 raise EncodeError(f"tag {tag!r}: expected bytes, got {type(content).__name__}", path=where(path))

@@ -103,10 +103,11 @@ class RecordStruct(Adapter):
         return values
 
     def _from_mapping(self, obj: Mapping[str, Any], path: str) -> Any:
-        try:
-            return self.record.type(**obj)
-        except TypeError as error:
-            raise EncodeError(str(error), path=primitives.where(path)) from None
+        fields = schema_of(self.record.type).fields
+        for name in obj:
+            if name not in fields and name != TAGS:
+                raise EncodeError(f"{self.record.type.__name__} has no field {name!r}", path=primitives.where(path))
+        return self.record.type(**obj)
 
 
 class Section(primitives.Tagged):

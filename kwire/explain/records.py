@@ -168,7 +168,7 @@ class Reader:
         self._headers(f"{path}.headers", end)
         if self.at != end:
             raise DecodeError(
-                f"a record of {size} bytes ends {self.at - end:+d} bytes from its declared end", offset=start
+                f"the length of the record is {size}, but its fields take {size + self.at - end} bytes", offset=start
             )
         time = batch["max_timestamp"] if batch["attributes"] & LOG_APPEND_TIME else time
         kind = _control_type(key) if batch["attributes"] & CONTROL else ""
@@ -229,7 +229,7 @@ class Reader:
         """Return the size of a batch or message with this length, and set ``end`` to its end. Raises: DecodeError."""
         size = PREFIX + length
         if size < least:
-            raise DecodeError(f"{what} of {size} bytes is too small", offset=start)
+            raise DecodeError(f"{what} has {size} bytes, below the minimum of {least}", offset=start)
         if start + size > self.end:
             raise Truncated(f"{what} has {size} bytes, but only {self.end - start} remain", offset=start)
         self.end = start + size

@@ -78,10 +78,12 @@ class Finding:
             names = Names(str(form["nonce"]), UUID(form["topic_id"]))
             finding = cls(str(form["kind"]), str(form["detail"]), int(form["seed"]), int(form["case"]), names, steps)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise FindingError(f"invalid finding: {error!r}") from None
+            reason = f"{error} is missing" if isinstance(error, KeyError) else error
+            raise FindingError(f"invalid finding: {reason}") from None
         if finding.kind not in KINDS or form.get("form") != FORM:
             raise FindingError(
-                f"unsupported finding of kind {finding.kind!r} and form {form.get('form')!r}: expected form {FORM}"
+                f"unsupported finding of kind {finding.kind!r} and form {form.get('form')!r}: "
+                f"expected form {FORM} and one of {', '.join(KINDS)}"
             )
         return finding
 

@@ -281,7 +281,8 @@ class Fuzzer:
             self._names = self._prepare(Names(secrets.token_hex(4)))
             self._healthy = self._new_healthy()
         except (*LOST, WireError) as error:
-            raise BrokerError(f"{address[0]}:{address[1]}: {error}") from error
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+            raise BrokerError(f"{address[0]}:{address[1]}: {reason}") from error
 
     def _ask_versions(self) -> dict[int, range]:
         with Client(self._address, {}) as client:

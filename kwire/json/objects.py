@@ -129,7 +129,7 @@ def _load_record(form: Any, record: Record, path: str) -> Any:
 
 def _load_tags(form: Any, path: str) -> dict[int, bytes]:
     if not isinstance(form, Mapping) or not all(isinstance(tag, str) and _TAG.fullmatch(tag) for tag in form):
-        raise EncodeError("expected an object with tag numbers as keys", path=path)
+        raise EncodeError(f"expected an object with tag numbers as keys, got {shorten(form)}", path=path)
     return {int(tag): _base64(item, f"{path}.{tag}") for tag, item in form.items()}
 
 

@@ -157,7 +157,8 @@ def read_batch(data: bytes, at: int = 0) -> Batch:
     if magic != 2:
         raise DecodeError(f"magic is {magic}, expected 2", message=MESSAGE, path="magic", offset=at + MAGIC_AT)
     if length < HEADER.size - PREFIX:
-        raise DecodeError(f"batch length {length} is too small", message=MESSAGE, path="length", offset=at + 8)
+        reason = f"batch length {length} is below the minimum of {HEADER.size - PREFIX}"
+        raise DecodeError(reason, message=MESSAGE, path="length", offset=at + 8)
     end = at + PREFIX + length
     if end > len(data):
         raise Truncated(f"expected {PREFIX + length} bytes, found {left}", message=MESSAGE, offset=at)

@@ -23,6 +23,7 @@ from kwire.records import limits
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = 0, 1, 2, 3, 4  # codec in the attributes of a batch
 NAMES = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
+KNOWN = ", ".join(f"{codec} ({name})" for codec, name in NAMES.items())
 IN_BATCHES_ONLY = frozenset({ZSTD})  # codecs not allowed in message sets (KIP-110)
 PRODUCED_SINCE: Mapping[int, int] = {
     ZSTD: 7
@@ -63,7 +64,7 @@ def decompress(codec: int, data: bytes, *, limit: int | None = None, old_lz4: bo
     if codec == NONE:
         return data
     if codec not in _DECOMPRESS:
-        raise _error(f"unknown compression codec {codec}")
+        raise _error(f"unknown compression codec {codec}: expected {KNOWN}")
     if limit is None:
         limit = limits.decompressed(len(data))
     if codec == LZ4 and old_lz4:
@@ -80,7 +81,7 @@ def compress(codec: int, data: bytes, *, old_lz4: bool = False) -> bytes:
     if codec == NONE:
         return data
     if codec not in _COMPRESS:
-        raise ValueError(f"unknown compression codec {codec}")
+        raise ValueError(f"unknown compression codec {codec}: expected {KNOWN}")
     if codec == LZ4 and old_lz4:
         return _lz4(data, LZ4_OLD_HEADER)
     return _COMPRESS[codec](data)

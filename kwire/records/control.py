@@ -112,7 +112,7 @@ def build_marker(
     Raises: EncodeError; ValueError if ``type`` is not ABORT or COMMIT.
     """
     if type not in (ControlType.ABORT, ControlType.COMMIT):
-        raise ValueError(f"{type.name} does not end a transaction")
+        raise ValueError(f"{type.name} does not end a transaction: use ABORT or COMMIT")
     record = Record(
         timestamp=timestamp,
         key=encode_stored(ControlRecordKey(type=type), 0),

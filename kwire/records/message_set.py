@@ -208,7 +208,7 @@ def read_message(data: bytes, at: int = 0) -> Message:
     if magic not in (0, 1):
         raise DecodeError(f"magic is {magic}, expected 0 or 1", message=MESSAGE, path="magic", offset=at + MAGIC_AT)
     if size < SMALLEST[magic]:
-        raise DecodeError(f"message size {size} is too small", message=MESSAGE, path="size", offset=at + 8)
+        raise _size_error(size, SMALLEST[magic], at)
     end = at + PREFIX.size + size
     if end > len(data):
         raise Truncated(f"expected {PREFIX.size + size} bytes, found {left}", message=MESSAGE, offset=at)
@@ -283,8 +283,13 @@ def _prefixes(body: bytes) -> Iterator[tuple[int, int]]:
     while len(body) - at >= PREFIX.size:
         offset, size = PREFIX.unpack_from(body, at)
         if size < SMALLEST[0]:
-            raise DecodeError(f"message size {size} is too small", message=MESSAGE, path="size", offset=at + 8)
+            raise _size_error(size, SMALLEST[0], at)
         if size > len(body) - at - PREFIX.size:
             return
         yield at, offset
         at += PREFIX.size + size
+
+
+def _size_error(size: int, least: int, at: int) -> DecodeError:
+    reason = f"message size {size} is below the minimum of {least}"
+    return DecodeError(reason, message=MESSAGE, path="size", offset=at + 8)

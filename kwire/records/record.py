@@ -257,7 +257,7 @@ def _read_carefully(
     headers, at = _headers(data, at, end, f"{path}.headers")
     if at != end:
         raise DecodeError(
-            f"a record of {size} bytes ends {at - end:+d} bytes from its declared end",
+            f"the length of the record is {size}, but its fields take {size + at - end} bytes",
             message=MESSAGE,
             path=path,
             offset=begin,

@@ -149,7 +149,7 @@ class Cluster(ClusterOperations):
             self._server.restart_broker(node)
         except OSError as error:
             raise PortInUseError(
-                f"broker {node} cannot restart: {error}; free its port, or leave the broker stopped"
+                f"broker {node} cannot restart: {error.strerror}; free its port, or leave the broker stopped"
             ) from error
 
     def _restart(self) -> None:
@@ -234,7 +234,8 @@ async def open_cluster(
     """
     plan = Plan.checked(brokers, topics, config, as_version, listeners, users, clock)
     if not 0 <= port <= LAST_PORT or (port and port + brokers - 1 > LAST_PORT):
-        raise SettingsError(f"port: {port} for {counted_brokers(brokers)} is out of range (0-{LAST_PORT})")
+        highest = LAST_PORT + 1 - brokers
+        raise SettingsError(f"port {port} is out of range (0-{highest} for {counted_brokers(brokers)})")
     addresses = Addresses(plan.settings, plan.listeners, host)
     _log_without_effect(plan.without_effect())
     disk = opened_data_dir = None

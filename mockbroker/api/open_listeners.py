@@ -39,7 +39,8 @@ def open_listeners(
             for listener in plan.listeners:
                 if listener.host not in ("", host):
                     raise SettingsError(
-                        f"listeners: host {listener.host} is not supported; every listener binds to --host ({host})"
+                        f"listeners: host {listener.host} is not supported; "
+                        f"every listener binds to {host} (--host or host=)"
                     )
                 context = tls.get(settings, addresses).context if listener.tls else None
                 listener_port = port_for(plan.listeners, listener.name, port, plan.brokers, number)
@@ -65,7 +66,7 @@ def _listen(host: str, port: int) -> socket:
     except OSError as error:
         raise PortInUseError(
             f"cannot listen on {host}:{port}: {error.strerror or error}; "
-            "choose another port with --port (0 picks a free one), or another address with --host"
+            "choose another port (--port or port=; 0 picks a free one) or another address (--host or host=)"
         ) from error
 
 

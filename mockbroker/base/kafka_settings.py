@@ -5,7 +5,7 @@ Source: org.apache.kafka.server.config.AbstractKafkaConfig (4.2), kafka.server.K
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -59,7 +59,7 @@ class KafkaSetting:
         words = [word.strip() for word in text.split(",") if word.strip()] if self.type == "LIST" else [text]
         known = {word.lower() for word in self.words} if self.any_case else set(self.words)
         if known and any((word.lower() if self.any_case else word) not in known for word in words):
-            return f"expected {', '.join(self.words)}, got {text!r}"
+            return f"expected {one_of(self.words, many=self.type == 'LIST')}, got {text!r}"
         return None
 
     def _out_of_range(self, text: str) -> str | None:
@@ -72,6 +72,11 @@ class KafkaSetting:
         least = kind(self.least) if self.least else -half
         most = kind(self.most) if self.most else half - 1
         return None if least <= number <= most else f"{text} is not between {least} and {most}"
+
+
+def one_of(words: Iterable[str], *, many: bool) -> str:
+    """Return the values that a setting accepts, for an error. ``many``: True if it accepts a list of them."""
+    return f"one {'or more ' * many}of {', '.join(words)}{' (comma-separated, each once)' * many}"
 
 
 @cache

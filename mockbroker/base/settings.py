@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from mockbroker.base.kafka_settings import definitions, nearest
+from mockbroker.base.kafka_settings import definitions, nearest, one_of
 
 NO_LIMIT = -1
 MAX_PARTITIONS = 100_000  # of all topics of a cluster; a typo should not take all memory
@@ -281,7 +281,7 @@ def _accepted(name: str, value: object) -> str:
     known = definitions(name)
     if not known:
         near = nearest(name, set(map(_kafka_name, _KINDS)))
-        hint = f"; did you mean {near}?" if near else ": it is no setting of Kafka's brokers, and none is like it"
+        hint = f"; did you mean {near}?" if near else ": Kafka's brokers have no setting of this or a similar name"
         raise SettingsError(f"unknown setting {name}{hint}")
     text = "" if value is None else str(value).strip()
     text = text.lower() if isinstance(value, bool) else text
@@ -298,8 +298,7 @@ def _words(name: str, text: str) -> str:
     words = [spelled.get(_SAME.get(word, word), word) for word in given]
     wrong = [word for word in words if word not in known]
     if wrong or not words or len(set(words)) < len(words):
-        several = ", each at most once, separated by commas" if many else ""
-        raise SettingsError(f"{name}: expected {', '.join(sorted(known))}{several}, got {text!r}")
+        raise SettingsError(f"{name}: expected {one_of(sorted(known), many=many)}, got {text!r}")
     return ",".join(words)
 
 

@@ -93,5 +93,5 @@ def api_key(name: str) -> int:
     keys = {api.name: key for key, api in APIS.items()}
     if name not in keys:
         near = get_close_matches(name, keys, n=1)
-        raise ValueError(f"unknown API {name!r}" + (f": did you mean {near[0]}?" if near else ""))
+        raise ValueError(f"unknown API {name!r}" + (f"; did you mean {near[0]}?" if near else ""))
     return keys[name]

@@ -46,9 +46,13 @@ async def run_command(clock: Clock, line: str) -> dict[str, Any]:
     """Run one command, and return the response: the state of the clock and the events, or an ``error``."""
     events: list[Event] = []
     match line.split():
-        case ["advance", seconds]:
+        case ["advance", text]:
             try:
-                events = await clock.advance(float(seconds))
+                seconds = float(text)
+            except ValueError:
+                return {"error": f"{line.strip()!r}: expected a number of seconds, got {text!r}"}
+            try:
+                events = await clock.advance(seconds)
             except ValueError as error:
                 return {"error": f"{line.strip()!r}: {error}"}
         case ["stop"]:

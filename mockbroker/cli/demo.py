@@ -22,7 +22,7 @@ def command(as_json: bool) -> None:
     missing = [package for module, package in PACKAGES.items() if find_spec(module) is None]
     if missing:
         raise click.UsageError(
-            f"the demo requires {', '.join(missing)}, which are not installed: pip install 'kwire[demo]'"
+            f"the demo requires packages that are not installed ({', '.join(missing)}): pip install 'kwire[demo]'"
         )
     from mockbroker.lab.demo import timeline
     from mockbroker.lab.demo.checks import check_all

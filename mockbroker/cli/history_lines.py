@@ -46,7 +46,7 @@ def compare(scheme: str, seed: int | None, seeds: int | None, *, as_json: bool, 
         try:
             page.save(html, stories[0], results, experiments(names))
         except OSError as error:
-            click.echo(f"cannot write --html {html}: {error.strerror}", err=True)
+            click.echo(f"--html {html}: cannot write the file: {error.strerror}", err=True)
             sys.exit(1)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 import click
 import trio
@@ -138,7 +138,7 @@ def command(
     defaults. For fast tests use --set group.initial.rebalance.delay.ms=0
     """
     if port and port + brokers - 1 > 65535:
-        raise click.UsageError(f"--port {port} is too high for {brokers} brokers: the last port would be above 65535")
+        raise click.UsageError(f"--port {port} is too high for {brokers} brokers: the highest is {65_536 - brokers}")
     broker_settings = _read_config(config) | _parse_settings(settings)
     passwords = _environment_users() | _read_users(users_file) | _parse_users(users)
     broker_settings |= _security(broker_settings, listeners, tls is not None, sasl, bool(passwords))
@@ -169,7 +169,8 @@ def command(
                     try:
                         _announce(cluster, ready_file)
                     except OSError as error:
-                        _fail(f"cannot report that the cluster is ready: {error}")
+                        target = ready_file if error.filename else "stdout"
+                        _fail(f"cannot report that the cluster is ready: cannot write {target}: {error.strerror}")
                     async with trio.open_nursery() as nursery:
                         if clock == MANUAL:
                             nursery.start_soon(run_commands, cluster.clock)
@@ -215,7 +216,7 @@ def _limit_garbage_collection() -> None:
     gc.set_threshold(*COLLECT_AFTER)
 
 
-def _fail(problem: str) -> None:
+def _fail(problem: str) -> NoReturn:
     click.echo(f"mockbroker: error: {problem}", err=True)
     sys.exit(1)
 
@@ -228,9 +229,15 @@ def _read_config(path: Path | None) -> dict[str, str]:
             properties = read_properties(file)
         Settings.parse(properties)
     except (OSError, UnicodeDecodeError, SettingsError) as error:
-        _fail(f"--config {path}: {error}")
-        raise AssertionError from error
+        _fail(f"--config {path}: {_file_problem(error)}")
     return properties
+
+
+def _file_problem(error: Exception) -> str:
+    """Return why a text file cannot be used."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"not UTF-8: {error.reason} at byte {error.start}"
+    return f"cannot read the file: {error.strerror}" if isinstance(error, OSError) else str(error)
 
 
 def _parse_settings(arguments: Iterable[str]) -> dict[str, str]:
@@ -263,7 +270,7 @@ def _read_users(path: Path | None) -> dict[str, str]:
     try:
         lines = path.read_text("utf-8").splitlines() if path else []
     except (OSError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"--users-file {path}: {error}") from error
+        raise click.UsageError(f"--users-file {path}: {_file_problem(error)}") from error
     for number, line in enumerate(lines, 1):
         name, _, password = line.strip().partition(":")
         if not line.strip() or line.startswith("#"):
@@ -281,7 +288,7 @@ def _environment_users() -> dict[str, str]:
     try:
         return users_of(os.environ.get(USERS_VARIABLE, ""))
     except SettingsError as error:
-        raise click.UsageError(f"{USERS_VARIABLE}: {str(error).removeprefix('users: ')}") from error
+        raise click.UsageError(f"{USERS_VARIABLE}: {str(error).removeprefix('mockbroker.users: ')}") from error
 
 
 def _security(
@@ -333,7 +340,7 @@ def _parse_topics(arguments: Iterable[str], default: int) -> dict[str, int]:
         if colon and not partitions.isdecimal():
             raise click.UsageError(f"--topic {text}: expected NAME or NAME:PARTITIONS")
         if name in topics:
-            raise click.UsageError(f"--topic {name}: duplicate topic")
+            raise click.UsageError(f"--topic {name}: duplicate topic: name each topic once")
         topics[name] = int(partitions) if colon else default
     return topics
 

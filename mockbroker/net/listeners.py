@@ -116,9 +116,9 @@ def users_of(text: str) -> dict[str, str]:
     for entry in filter(None, (entry.strip() for entry in text.split(","))):
         name, colon, password = entry.partition(":")
         if not name or not colon or not password:
-            raise SettingsError("users: expected NAME:PASSWORD")
+            raise SettingsError("mockbroker.users: expected NAME:PASSWORD")
         if name in passwords:
-            raise SettingsError(f"users: duplicate user {name}")
+            raise SettingsError(f"mockbroker.users: duplicate user {name}")
         passwords[name] = password
     return passwords
 

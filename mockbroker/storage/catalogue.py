@@ -77,7 +77,7 @@ def decode_catalogue(data: bytes) -> Catalogue:
         content: dict[str, Any] = json.loads(data)
         version = content["format"]
     except (ValueError, KeyError, TypeError) as error:
-        raise CatalogueError(f"{CATALOGUE} is damaged: {error}") from error
+        raise CatalogueError(f"{CATALOGUE} is damaged: {_reason(error)}") from error
     if version != FORMAT:
         raise CatalogueError(f"{CATALOGUE} has format {version}, only format {FORMAT} is supported: upgrade mockbroker")
     try:
@@ -89,7 +89,17 @@ def decode_catalogue(data: bytes) -> Catalogue:
             frozenset(UUID(text) for text in content["deleted"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CatalogueError(f"{CATALOGUE} is damaged: {error!r}") from error
+        raise CatalogueError(f"{CATALOGUE} is damaged: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    match error:
+        case json.JSONDecodeError():
+            return f"invalid JSON: {error.msg} at character {error.pos}"
+        case KeyError():
+            return f"{error} is missing"
+        case _:
+            return f"wrong type or value: {error}"
 
 
 def _topic_json(topic: Topic) -> dict[str, object]:

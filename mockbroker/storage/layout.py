@@ -7,6 +7,7 @@ MetaPropertiesEnsemble.
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterable, Mapping
 from uuid import NAMESPACE_OID, UUID, uuid5
 
@@ -18,6 +19,8 @@ LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 CHECKPOINT_VERSION = 0
 PARTITION_METADATA_VERSION = 0
+
+_ENTRY = re.compile("([^ ]*) ([0-9]+) ([0-9]+)")
 
 Place = tuple[str, int]  # topic name and index of a partition
 
@@ -58,15 +61,18 @@ def start_offsets(offsets: Mapping[Place, int]) -> bytes:
 
 def read_start_offsets(data: bytes) -> dict[Place, int]:
     """Decode the content of log-start-offset-checkpoint. Raises: ValueError."""
-    version, count, *lines = data.decode("utf-8").splitlines()
-    if int(version) != CHECKPOINT_VERSION or int(count) != len(lines):
+    version, count, *lines = [*data.decode("utf-8").splitlines(), "", ""]
+    lines = lines[:-2]
+    if (version, count) != (str(CHECKPOINT_VERSION), str(len(lines))):
         raise ValueError(
-            f"version {version} with {len(lines)} of {count} lines, expected version {CHECKPOINT_VERSION} and all lines"
+            f"expected {str(CHECKPOINT_VERSION)!r} and {str(len(lines))!r} (version and number of entries) "
+            f"in the first two lines, got {version!r} and {count!r}"
         )
     offsets: dict[Place, int] = {}
     for line in lines:
-        topic, index, offset = line.split(" ")
-        offsets[topic, int(index)] = int(offset)
+        if (entry := _ENTRY.fullmatch(line)) is None:
+            raise ValueError(f"expected an entry TOPIC PARTITION OFFSET, got {line!r}")
+        offsets[entry[1], int(entry[2])] = int(entry[3])
     return offsets
 
 

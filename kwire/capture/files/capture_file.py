@@ -164,7 +164,8 @@ class CaptureFile:
         if head[:4] == PCAPNG:
             return Split(self.path, 0, None, "<", (), True, self.is_packed)
         if head[:4] not in MAGICS:
-            raise Damage(0, f"not a capture: first bytes {head[:8].hex(' ')}" if head else "the file is empty")
+            reason = f"not a capture (pcap, pcapng or frame log): first bytes {head[:8].hex(' ')}"
+            raise Damage(0, reason if head else "the file is empty")
         if len(head) < HEADER:
             raise Damage(len(head), "the file ends inside its header")
         return whole(self.path, head, self.is_packed)

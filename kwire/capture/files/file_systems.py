@@ -34,7 +34,7 @@ def file_system(path: str) -> tuple[Any, str]:
     try:
         resolved: tuple[Any, str] = fs.FileSystem.from_uri(f"{'' if scheme in OWN else 'fsspec+'}{scheme}://{rest}")
     except (ArrowException, ImportError, ValueError) as error:
-        raise OSError(0, f"no file system for {scheme}://: {error}", path) from error
+        raise OSError(0, f"{scheme}:// is not a supported file system: {error}", path) from error
     return resolved
 
 

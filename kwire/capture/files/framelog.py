@@ -66,5 +66,16 @@ def logged(line: bytes, at: int) -> LoggedFrame:
             at,
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        reason = f"{error} is missing" if isinstance(error, KeyError) else error
-        raise Damage(at, f"invalid line of a frame log: {reason}") from error
+        raise Damage(at, f"invalid line of a frame log: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    match error:
+        case json.JSONDecodeError():
+            return f"invalid JSON: {error.msg} at character {error.pos}"
+        case KeyError():
+            return f"{error} is missing"
+        case RecursionError():
+            return "the JSON is nested too deeply"
+        case _:
+            return str(error)

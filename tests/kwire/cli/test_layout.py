@@ -83,13 +83,13 @@ def test_every_version_has_a_text(api: Api) -> None:
 def test_unknown_api(name: str, nearest: str) -> None:
     result = kwire("layout", name)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert f"Did you mean {nearest}" in result.stderr
+    assert f"did you mean {nearest}?" in result.stderr
 
 
 @pytest.mark.parametrize("name", ["Nope", "", "\x00", "x" * 500, "kafka"])
 def test_no_name_is_suggested_that_is_far_off(name: str) -> None:
     result = kwire("layout", name)
-    assert (result.exit_code, "Did you mean" in result.stderr) == (2, False)
+    assert (result.exit_code, "did you mean" in result.stderr) == (2, False)
     assert "`kwire apis` lists all" in result.stderr
 
 

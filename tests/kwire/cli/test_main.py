@@ -62,7 +62,7 @@ def test_process() -> None:
     out, err = process.communicate(FRAME + b"zz\n" + FRAME)
     assert process.returncode == 1
     assert out.count(b"\n") == 3
-    assert err == b"<stdin>:2: hex: invalid hex: non-hexadecimal number found in fromhex() arg at position 0\n"
+    assert err == b"<stdin>:2: hex: invalid hex digit 'z' at position 0\n"
 
 
 def test_input_is_streamed() -> None:

@@ -133,8 +133,8 @@ BROKEN = [  # data, what is said of its end
     (bytes(5), "a record batch has at least 61 bytes, but only 5 remain"),
     (build_batch(RECORDS)[:70], "remain"),
     (bytes(16) + b"\x07" + bytes(60), "magic is 7, expected 0, 1 or 2"),
-    (bytes(16) + b"\x02" + bytes(60), "a batch of 12 bytes is too small"),
-    (bytes(16) + b"\x00" + bytes(60), "a message of 12 bytes is too small"),
+    (bytes(16) + b"\x02" + bytes(60), "a batch has 12 bytes, below the minimum of 61"),
+    (bytes(16) + b"\x00" + bytes(60), "a message has 12 bytes, below the minimum of 26"),
 ]
 
 

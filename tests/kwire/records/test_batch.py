@@ -209,8 +209,8 @@ HEADERS: list[tuple[bytes, str]] = [
     (ONE[:-1], f"RecordBatch at byte 0: expected {len(ONE)} bytes, found {len(ONE) - 1}"),
     (header(magic=1), "RecordBatch at byte 16, magic: magic is 1, expected 2"),
     (header(magic=-1), "RecordBatch at byte 16, magic: magic is -1, expected 2"),
-    (header(length=48), "RecordBatch at byte 8, length: batch length 48 is too small"),
-    (header(length=-1), "RecordBatch at byte 8, length: batch length -1 is too small"),
+    (header(length=48), "RecordBatch at byte 8, length: batch length 48 is below the minimum of 49"),
+    (header(length=-1), "RecordBatch at byte 8, length: batch length -1 is below the minimum of 49"),
     (header(length=2**31 - 1), f"RecordBatch at byte 0: expected {2**31 + 11} bytes, found {len(ONE)}"),
 ]
 

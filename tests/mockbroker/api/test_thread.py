@@ -132,7 +132,7 @@ def test_requests_are_told_decoded(cluster: ThreadCluster, client: PlainClient) 
     (request,) = cluster.requests("JoinGroup")
     assert (request.client_id, request.node, request.host, request.body.group_id) == ("me", 0, "127.0.0.1", "g")
     assert 0 <= request.time_ms < 60_000
-    with pytest.raises(ValueError, match="no API 'Joingroup'; did you mean JoinGroup"):
+    with pytest.raises(ValueError, match="unknown API 'Joingroup'; did you mean JoinGroup"):
         cluster.requests("Joingroup")
 
 

@@ -103,13 +103,13 @@ def test_taken(name, given, taken):
         ("KAFKA_BROKER_RACK", 1, "unknown setting KAFKA_BROKER_RACK; did you mean broker.rack?"),
         ("retention.ms", 1, "unknown setting retention.ms; did you mean log.retention.ms?"),
         ("log.retention.hour", 1, "unknown setting log.retention.hour; did you mean log.retention.hours?"),
-        ("zzz", 1, "unknown setting zzz: it is no setting of Kafka's brokers, and none is like it"),
-        ("nope", 1, "unknown setting nope: it is no setting of Kafka's brokers, and none is like it"),
+        ("zzz", 1, "unknown setting zzz: Kafka's brokers have no setting of this or a similar name"),
+        ("nope", 1, "unknown setting nope: Kafka's brokers have no setting of this or a similar name"),
         (
             "sasl.enabled.mechanisms",
             "FOO",
-            "sasl.enabled.mechanisms: expected OAUTHBEARER, PLAIN, SCRAM-SHA-256, "
-            "SCRAM-SHA-512, each at most once, separated by commas, got 'FOO'",
+            "sasl.enabled.mechanisms: expected one or more of OAUTHBEARER, PLAIN, SCRAM-SHA-256, "
+            "SCRAM-SHA-512 (comma-separated, each once), got 'FOO'",
         ),
         ("log.retention.hours", "a week", "log.retention.hours: expected a whole number, got 'a week'"),
         ("log.roll.hours", 0, "log.roll.hours: 0 is not between 1 and 2147483647"),
@@ -117,7 +117,7 @@ def test_taken(name, given, taken):
         (
             "log.cleanup.policy",
             "compact,nonsense",
-            "log.cleanup.policy: expected compact, delete, got 'compact,nonsense'",
+            "log.cleanup.policy: expected one or more of compact, delete (comma-separated, each once), got 'compact,nonsense'",
         ),
         (
             "offsets.topic.replication.factor",

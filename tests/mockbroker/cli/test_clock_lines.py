@@ -83,7 +83,7 @@ def test_it_is_set_free_and_stopped() -> None:
     [
         ("tick\n", "'tick': expected advance SECONDS, stop, resume or now"),
         ("advance\n", "'advance': expected advance SECONDS, stop, resume or now"),
-        ("advance soon\n", "'advance soon': could not convert string to float: 'soon'"),
+        ("advance soon\n", "'advance soon': expected a number of seconds, got 'soon'"),
         ("advance -1\n", "'advance -1': cannot advance the clock by -1.0 s: expected 0 to 315360000 s"),
     ],
 )

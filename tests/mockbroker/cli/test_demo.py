@@ -35,4 +35,6 @@ def test_without_its_extra_it_exits_2_and_names_it(monkeypatch: pytest.MonkeyPat
     )
     done = CliRunner().invoke(main, ["demo"])
     assert done.exit_code == 2
-    assert "the demo requires aiokafka, rich, which are not installed: pip install 'kwire[demo]'" in done.stderr
+    assert (
+        "the demo requires packages that are not installed (aiokafka, rich): pip install 'kwire[demo]'" in done.stderr
+    )

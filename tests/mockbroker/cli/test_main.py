@@ -76,7 +76,7 @@ def test_serve_without_a_reader_is_not_ready(unbuffered: str) -> None:
         os.close(writing)
         _, said = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert said == b"mockbroker: error: cannot report that the cluster is ready: [Errno 32] Broken pipe\n"
+    assert said == b"mockbroker: error: cannot report that the cluster is ready: cannot write stdout: Broken pipe\n"
 
 
 @pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)

@@ -180,13 +180,13 @@ USAGE = [  # arguments, what stderr must say
     (["--brokers", "0"], "0 is not in the range"),
     (["--port", "65535", "--brokers", "2"], "is too high for 2 brokers"),
     (["--listener", "TLS"], "Error: --listener: TLS has no security protocol: add it"),
-    (["--listener", "SSL://10.0.0.1:0"], "every listener binds to --host (127.0.0.1)"),
+    (["--listener", "SSL://10.0.0.1:0"], "every listener binds to 127.0.0.1 (--host or host=)"),
     (["--tls", "auto", "--listener", "PLAINTEXT"], "--tls: no listener uses TLS"),
     (["--tls", "auto", "--set", "ssl.keystore.location=x"], "ssl.keystore.location, which already names certificates"),
-    (["--sasl", "GSSAPI"], "Error: --sasl: expected OAUTHBEARER, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
+    (["--sasl", "GSSAPI"], "Error: --sasl: expected one or more of OAUTHBEARER, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
     (
         ["--set", "nope=1"],
-        "Error: --set: unknown setting nope: it is no setting of Kafka's brokers, and none is like it",
+        "Error: --set: unknown setting nope: Kafka's brokers have no setting of this or a similar name",
     ),
     (["--set", "log.roll.hours=0"], "Error: --set: log.roll.hours: 0 is not between 1 and 2147483647"),
     (

@@ -245,7 +245,7 @@ def test_unknown_record_types_are_one_problem_each(log_dir: LogDir) -> None:
     log_dir.write(commit("g", 1), (b"\0\x63a", b"1"), (b"\0\x63b", b"2"), (b"\0\x63a", None), commit("g", 5, 1))
     found = read(log_dir.folder)
     assert offsets(found) == {"g": {0: 1, 1: 5}}
-    assert [problem.text for problem in found.problems] == ["1 records of unknown type 99, the first at offset 2"]
+    assert [problem.text for problem in found.problems] == ["1 record of unknown type 99, the first at offset 2"]
 
 
 BAD_RECORDS = [

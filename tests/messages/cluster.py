@@ -1,0 +1,281 @@
+"""Messages of the Python API of mockbroker, but for the consumer."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import trio
+from messages.row import Row
+from trio.testing import wait_all_tasks_blocked
+
+import mockbroker
+from kwire.messages.api_versions import ApiVersionsRequest
+from kwire.messages.join_group import JoinGroupRequest
+from kwire.messages.metadata import MetadataRequest
+from kwire.records import Record as WireRecord
+from kwire.records import build_batch
+from mockbroker import Cluster, ClusterClosedError, Record, ThreadCluster, open_cluster, run_cluster
+from mockbroker.api.thread import BrokerThread
+from mockbroker.cli.clock_lines import run_command
+from mockbroker.pytest_plugin import _mark_arguments
+from mockbroker.storage.catalogue import CATALOGUE
+
+_OPEN = ExitStack()  # the clusters that rows share
+TOPICS = {"orders": 3}
+
+
+@cache
+def shared(brokers: int = 1) -> ThreadCluster:
+    """A cluster that several rows use; no row changes it."""
+    return _OPEN.enter_context(run_cluster(brokers=brokers, topics=TOPICS))
+
+
+def close_all() -> None:
+    """Close the shared clusters."""
+    _OPEN.close()
+    shared.cache_clear()
+
+
+def opened(**options: Any) -> Callable[[], None]:
+    """Return a function that opens a cluster and closes it."""
+
+    def run() -> None:
+        with run_cluster(**options):
+            pass
+
+    return run
+
+
+def in_trio(use: Callable[[Cluster], Any], **options: Any) -> Callable[[], None]:
+    """Return a function that opens a cluster in trio and calls ``use``, a coroutine function or a function."""
+
+    async def run() -> None:
+        async with open_cluster(**options) as cluster:
+            result = use(cluster)
+            if hasattr(result, "__await__"):
+                await result
+
+    return lambda: trio.run(run)
+
+
+def on_shared(use: Callable[[ThreadCluster], Any], brokers: int = 1) -> Callable[[], Any]:
+    return lambda: use(shared(brokers))
+
+
+async def replaced_in_wait(cluster: Cluster) -> None:
+    async def replace() -> None:
+        await wait_all_tasks_blocked()
+        cluster.start_over({}, {})
+
+    failure: ClusterClosedError | None = None
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(replace)
+        try:
+            await cluster.wait_group("g")
+        except ClusterClosedError as error:
+            failure = error
+    assert failure is not None
+    raise failure
+
+
+async def closed_connection(cluster: Cluster) -> None:
+    connection = cluster.connect()
+    connection.close()
+    await connection.ask(ApiVersionsRequest())
+
+
+def clock_command(line: str) -> Callable[[], str]:
+    """Return a function that runs a line of ``mockbroker serve --clock manual``."""
+
+    async def run() -> str:
+        async with open_cluster(clock="manual") as cluster:
+            return str((await run_command(cluster.clock, line))["error"])
+
+    return lambda: trio.run(run)
+
+
+async def large_response(cluster: Cluster) -> None:
+    await cluster.connect().ask(MetadataRequest(topics=None))
+
+
+async def version_not_served(cluster: Cluster) -> None:
+    await cluster.connect().ask(JoinGroupRequest(), 9)
+
+
+def busy_port() -> None:
+    with run_cluster(port=int(shared().bootstrap_servers.rpartition(":")[2])):
+        pass
+
+
+def restart_at_a_busy_port() -> None:
+    with run_cluster(brokers=2) as cluster:
+        node = cluster.nodes[1]
+        cluster.stop_broker(1)
+        with socket.create_server((node.host, node.port)):
+            cluster.start_broker(1)
+
+
+def closed_cluster() -> None:
+    with run_cluster() as cluster:
+        pass
+    cluster.groups()
+
+
+def finished_test() -> None:
+    thread = BrokerThread()
+    try:
+        handle = thread.handle()
+        thread.start_over({}, {})
+        handle.groups()
+    finally:
+        thread.close()
+
+
+def dead_thread() -> None:
+    thread = BrokerThread()
+
+    def fail() -> None:
+        raise MemoryError("no memory")
+
+    handle = thread.handle()
+    thread._token.run_sync_soon(fail)
+    thread._thread.join()
+    handle.groups()
+
+
+def forked() -> None:
+    shared()
+    with patch("os.getpid", return_value=0):
+        shared().groups()
+
+
+def data_dir(change: Callable[[Path], object] = lambda _: None, **options: Any) -> Callable[[], None]:
+    """Return a function that opens a data directory of one broker again after a change.
+
+    Args:
+        options: Arguments of the second cluster.
+    """
+
+    def run() -> None:
+        with run_cluster(topics=TOPICS, data_dir="data"):
+            pass
+        change(Path("data"))
+        with run_cluster(data_dir="data", **options):
+            pass
+
+    return run
+
+
+def used_twice() -> None:
+    with run_cluster(data_dir="data"), run_cluster(data_dir="data"):
+        pass
+
+
+def catalogue(content: str) -> Callable[[], None]:
+    return data_dir(lambda folder: (folder / CATALOGUE).write_text(content))
+
+
+def coordinator_record(folder: Path) -> None:
+    """Replace a partition of __consumer_offsets by one with a key of the version 1, which is damaged."""
+    partition = folder / "__consumer_offsets-0"
+    (partition / f"{0:020}.log").write_bytes(build_batch([WireRecord(key=b"\0\1\0", value=b"")]))
+
+
+def kafka_log_dir() -> None:
+    Path("data").mkdir()
+    Path("data/meta.properties").touch()
+    with run_cluster(data_dir="data"):
+        pass
+
+
+def unwritable() -> None:
+    with run_cluster(data_dir="data") as cluster:
+        shutil.rmtree("data")
+        cluster.create_topic("orders")
+
+
+def mark(*arguments: Any, **keywords: Any) -> Callable[[], object]:
+    item: Any = SimpleNamespace(iter_markers=lambda _: [pytest.mark.kafka(*arguments, **keywords).mark])
+    return lambda: _mark_arguments(item)
+
+
+ROWS = [
+    # open_cluster, run_cluster
+    Row("cluster without brokers", opened(brokers=0), "SettingsError: brokers is 0: a cluster needs at least 1"),
+    Row("replication factor", opened(config={"default.replication.factor": 3}), "SettingsError: default.replication.factor is 3, but the cluster has only 1 broker: start with 3 brokers"),
+    Row("port", opened(port=70_000), "SettingsError: port 70000 is out of range (0-65535 for 1 broker)"),
+    Row("port of the last broker", opened(port=65_535, brokers=2), "SettingsError: port 65535 is out of range (0-65534 for 2 brokers)"),
+    Row("port in use", busy_port, "PortInUseError: cannot listen on 127.0.0.1:$PORT: Address already in use; choose another port (--port or port=; 0 picks a free one) or another address (--host or host=)"),
+    Row("port of a further listener", opened(port=65_535, listeners=["PLAINTEXT", "SSL"]), "SettingsError: listeners: port 65536 is out of range (0-65535)"),
+    Row("release", opened(as_version="0.8"), "SettingsError: as_version '0.8' is unknown: expected one of 2.8, 3.0, 3.1, 3.2, 3.3, 3.4, 3.5, 3.6, 3.7, 3.8, 3.9, 4.0, 4.1, 4.2, all"),
+    Row("clock", opened(clock="slow"), "SettingsError: clock 'slow' is unknown: expected one of real, manual"),
+    Row("topic name", opened(topics={"a b": 1}), "SettingsError: topic 'a b': not a legal topic name (1-249 of the characters a-z, A-Z, 0-9, '.', '_' and '-')"),
+    Row("number of partitions", opened(topics={"orders": 0}), "SettingsError: topic orders: 0 partitions is out of range (1-100000)"),
+    Row("misspelled setting", opened(config={"group.max.sise": 2}), "SettingsError: unknown setting group.max.sise; did you mean group.max.size?"),
+    Row("unknown setting", opened(config={"nope": 2}), "SettingsError: unknown setting nope: Kafka's brokers have no setting of this or a similar name"),
+    Row("value of a setting", opened(config={"group.max.size": "two"}), "SettingsError: group.max.size: expected a whole number, got 'two'"),
+    Row("host of a listener", opened(listeners=["PLAINTEXT://10.0.0.1:0"]), "SettingsError: listeners: host 10.0.0.1 is not supported; every listener binds to 127.0.0.1 (--host or host=)"),
+    Row("listener that is given twice", opened(listeners=["SSL", "SSL"]), "SettingsError: listeners: duplicate listener name in SSL,SSL"),
+    Row("listener with a colon", opened(listeners=["SSL:9093"]), "SettingsError: listeners: expected NAME or NAME://:PORT, got 'SSL:9093'"),
+    Row("unknown security protocol", opened(listeners=["TLS"]), "SettingsError: listeners: TLS has no security protocol: add it to listener.security.protocol.map, or use one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+    Row("listener at a port out of range", opened(listeners=["SSL://:65540"]), "SettingsError: listeners: port 65540 is out of range (0-65535)"),
+    Row("users in a setting", opened(config={"mockbroker.users": "alice"}), "SettingsError: mockbroker.users: expected NAME:PASSWORD"),
+    Row("user twice in a setting", opened(config={"mockbroker.users": "alice:a,alice:b"}), "SettingsError: mockbroker.users: duplicate user alice"),
+    # data_dir
+    Row("brokers of a data directory", data_dir(brokers=2), "DataDirError: data directory data: created by a cluster of 1 broker (id 0); cannot be opened with 2 brokers (ids 0, 1)"),
+    Row("partitions of a data directory", data_dir(topics={"orders": 5}), "SettingsError: topic orders has 3 partitions in the data directory, not 5: start with 3, and add partitions with CreatePartitions"),
+    Row("data directory in use", used_twice, "DataDirError: data directory data: in use by another process; stop that process first"),
+    Row("Kafka's log directory", kafka_log_dir, "DataDirError: data directory data: contains meta.properties but no mockbroker.json: a log directory of Kafka; read it with mockbroker import"),
+    Row("catalogue that is not JSON", catalogue("{"), "DataDirError: data directory data: mockbroker.json is damaged: invalid JSON: Expecting property name enclosed in double quotes at character 1"),
+    Row("catalogue of a newer format", catalogue('{"format": 2}'), "DataDirError: data directory data: mockbroker.json has format 2, only format 1 is supported: upgrade mockbroker"),
+    Row("catalogue without topics", catalogue('{"format": 1}'), "DataDirError: data directory data: mockbroker.json is damaged: 'cluster_id' is missing"),
+    Row("damaged checkpoint", data_dir(lambda folder: (folder / "log-start-offset-checkpoint").write_text("0\n")), "DataDirError: data directory data: log-start-offset-checkpoint is damaged: expected '0' and '0' (version and number of entries) in the first two lines, got '0' and ''"),
+    Row("damaged coordinator record", data_dir(coordinator_record), "DataDirError: data directory data: a coordinator record cannot be read: OffsetCommitKey v0 at byte 2, group: expected 2 bytes, found 1"),
+    Row("data directory that cannot be written", unwritable, "DataDirError: data directory data: cannot write data/mockbroker.json.tmp: No such file or directory"),
+    Row("reset with a data directory", in_trio(lambda cluster: cluster.reset(), data_dir="data"), "SettingsError: a cluster with a data directory cannot be reset: close it, and open one without data_dir"),
+    # Cluster
+    Row("connection to an unknown broker", in_trio(lambda cluster: cluster.connect(7)), "ValueError: unknown broker 7; broker ids of this cluster: 0"),
+    Row("closed connection", in_trio(closed_connection), "ConnectionClosedError: the client has closed the connection"),
+    Row("response above its limit", in_trio(large_response, config={"mockbroker.response.max.bytes": 100}), "ConnectionClosedError: the response would have at least 1400 bytes, above mockbroker.response.max.bytes (100): request fewer items at once, or raise the setting"),
+    Row("version that the release does not serve", in_trio(version_not_served, as_version="2.8"), "ConnectionClosedError: JoinGroup v9 is not served"),
+    Row("state of a group", on_shared(lambda cluster: cluster.wait_group("g", "stable")), "ValueError: state 'stable' is unknown: expected one of Empty, PreparingRebalance, CompletingRebalance, Stable, Assigning, Reconciling, Dead"),
+    Row("timeout of wait_group", on_shared(lambda cluster: cluster.wait_group("g", timeout=0)), "WaitTimeoutError: timed out after 0 s waiting for group 'g' to be Stable\nthe group does not exist (Dead); existing groups: none\nno group has had an event"),
+    Row("timeout of wait_group for members", on_shared(lambda cluster: cluster.wait_group("g", None, 2, timeout=0)), "WaitTimeoutError: timed out after 0 s waiting for group 'g' to have 2 members\nthe group does not exist (Dead); existing groups: none\nno group has had an event"),
+    Row("cluster replaced in wait_group", in_trio(replaced_in_wait), "ClusterClosedError: the cluster was replaced by start_over() while waiting for group 'g' to be Stable"),
+    Row("topic that exists", on_shared(lambda cluster: cluster.create_topic("orders")), "SettingsError: topic orders already exists"),
+    Row("configuration of a topic", on_shared(lambda cluster: cluster.create_topic("new", 1, {"retention.ms": "long"})), "SettingsError: topic new: Invalid value long for configuration retention.ms: Not a number of type LONG"),
+    Row("unknown configuration of a topic", on_shared(lambda cluster: cluster.create_topic("new", 1, {"nope": 1})), "SettingsError: topic new: Unknown topic config name: nope"),
+    Row("records of an unknown topic", on_shared(lambda cluster: cluster.records("order")), "UnknownTopicError: topic 'order' does not exist; existing topics: orders"),
+    Row("partition of a record", on_shared(lambda cluster: cluster.produce("orders", [Record(value=b"", partition=3)])), "UnknownTopicError: topic orders has no partition 3; its partitions are 0 to 2"),
+    Row("requests of a misspelled API", on_shared(lambda cluster: cluster.requests("Heartbeet")), "ValueError: unknown API 'Heartbeet'; did you mean Heartbeat?"),
+    Row("requests of an unknown API", on_shared(lambda cluster: cluster.requests("x")), "ValueError: unknown API 'x'"),
+    Row("step of the clock", on_shared(lambda cluster: cluster.clock.advance(-1)), "ValueError: cannot advance the clock by -1 s: expected 0 to 315360000 s"),
+    Row("line for the clock", clock_command("wait 5"), "'wait 5': expected advance SECONDS, stop, resume or now"),
+    Row("time for the clock", clock_command("advance soon"), "'advance soon': expected a number of seconds, got 'soon'"),
+    Row("step of the clock below zero", clock_command("advance -1"), "'advance -1': cannot advance the clock by -1.0 s: expected 0 to 315360000 s"),
+    # failover
+    Row("stopped broker", on_shared(lambda cluster: cluster.stop_broker(7)), "FailoverError: broker 7 is not running"),
+    Row("killed broker", on_shared(lambda cluster: cluster.kill_broker(7)), "FailoverError: broker 7 is not running"),
+    Row("started broker that runs", on_shared(lambda cluster: cluster.start_broker(0)), "FailoverError: broker 0 is already running"),
+    Row("started broker that does not exist", on_shared(lambda cluster: cluster.start_broker(7)), "FailoverError: broker 7 does not exist"),
+    Row("leader without a replica", on_shared(lambda cluster: cluster.move_leader("orders", 0, 0), brokers=2), "FailoverError: broker 0 is not an in-sync replica of orders-0 (in-sync: [1])"),
+    Row("coordinator that does not exist", on_shared(lambda cluster: cluster.move_coordinator("g", 7)), "FailoverError: broker 7 is not an in-sync replica of __consumer_offsets-3 (in-sync: [0])"),
+    Row("restart at a busy port", restart_at_a_busy_port, "PortInUseError: broker 1 cannot restart: Address already in use; free its port, or leave the broker stopped"),
+    # handles of a thread, pytest plugin
+    Row("closed cluster", closed_cluster, "ClusterClosedError: the cluster is closed"),
+    Row("handle of a finished test", finished_test, "ClusterClosedError: this handle belongs to a test that has finished: use the handle of the current test"),
+    Row("thread that has died", dead_thread, "ClusterClosedError: the broker's thread has died: TrioInternalError('internal error in Trio - please file a bug!')"),
+    Row("forked process", forked, "ClusterClosedError: the cluster runs in process $PID, and this is process 0, forked from it: call the handle in the parent process; clients can connect to bootstrap_servers from any process"),
+    Row("positional argument of the mark", mark(3), "TypeError: invalid @pytest.mark.kafka: expected only keyword arguments of brokers, clock, config, listeners, topics, users"),
+    Row("unknown argument of the mark", mark(broker=3), "TypeError: invalid @pytest.mark.kafka: expected only keyword arguments of brokers, clock, config, listeners, topics, users"),
+    Row("unknown name", lambda: mockbroker.open, "AttributeError: module 'mockbroker' has no attribute 'open'"),
+]  # fmt: skip

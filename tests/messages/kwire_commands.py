@@ -1,0 +1,241 @@
+"""Messages of the command ``kwire``."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+import struct
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from typing import Any
+from unittest.mock import patch
+
+from captures import COMMITTED
+from messages import cluster
+from messages.row import Row, Run, run
+from tools.pcap import Talk, block, enhanced, interface, packets, pcap, section
+
+from kwire.capture.limits import MAX_DAMAGES
+from kwire.spark import plain
+from kwire.spark.output import Output
+from kwire.spark.stream import Stream
+from mockbroker import run_cluster
+
+CAPTURE = str(next(path for path in COMMITTED if "kip848" in path.name))
+REQUEST = "00120000000000070000"  # ApiVersions v0
+PACKETS = list(packets([*Talk().open()]))
+NOT_KAFKA = pcap(PACKETS)
+FRAME = {"time_us": 0, "connection": "c", "client": "a:1", "broker": "b:2", "direction": "request", "hex": REQUEST}
+RECORD = {"direction": "request", "api_key": 18, "api_version": 0, "body": {}}
+FINDING = {"kind": "none", "detail": "", "what": "", "seed": 0, "case": 0, "nonce": "n", "topic_id": "0" * 32, "steps": [], "form": 0}  # fmt: skip
+
+
+def decode(line: str | bytes) -> Run:
+    return run("kwire decode", stdin=line)
+
+
+def encode(**changes: Any) -> Run:
+    return run("kwire encode", stdin=json.dumps(RECORD | changes))
+
+
+def heartbeat(**fields: Any) -> Run:
+    """Encode a Heartbeat v4 with these fields."""
+    return encode(api_key=12, api_version=4, body=fields)
+
+
+def blob(kind: str, **line: Any) -> Run:
+    return run(f"kwire blob {kind}", stdin=json.dumps(line))
+
+
+def capture(content: bytes, *more: str) -> Run:
+    """Print a file with this content."""
+    return run("kwire capture x.pcap", *more, files={"x.pcap": content})
+
+
+def where(text: str) -> Run:
+    return run("kwire capture", CAPTURE, "--where", text)
+
+
+def frame_log(*lines: Mapping[str, Any] | str) -> Run:
+    texts = [line if isinstance(line, str) else json.dumps(FRAME | dict(line)) for line in lines]
+    return run("kwire capture x.jsonl", files={"x.jsonl": "\n".join(texts) + "\n"})
+
+
+def pcapng(*blocks: bytes) -> Run:
+    return capture(b"".join([section(), interface(), *blocks]))
+
+
+def damaged_frame_log() -> Run:
+    return frame_log(*["{"] * (MAX_DAMAGES + 2))
+
+
+def with_limit(name: str, cause: Run) -> Callable[[], str]:
+    """Run a command with a limit of 10."""
+
+    def limited() -> str:
+        with patch(name, 10):
+            return cause.stderr()
+
+    return limited
+
+
+def fuzz(api: str, **options: Any) -> Callable[[], str]:
+    """Fuzz a cluster with these options; without any, the shared one."""
+
+    def start() -> str:
+        with run_cluster(**options) if options else nullcontext(cluster.shared()) as target:
+            return run(f"kwire fuzz {target.bootstrap_servers} --api {api}").stderr()
+
+    return start
+
+
+def fuzz_of_a_closing_server() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def close_after_a_request() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1_000)
+
+        thread = threading.Thread(target=close_after_a_request)
+        thread.start()
+        text = run(f"kwire fuzz 127.0.0.1:{server.getsockname()[1]}").stderr()
+        thread.join()
+    return text
+
+
+def pipeline_without_java() -> str:
+    with patch("kwire.spark.command.session", side_effect=RuntimeError("Java gateway process exited")):
+        return run("kwire pipeline --output y --input", CAPTURE).stderr()
+
+
+def stream_without_summary() -> None:
+    stream = Stream(["x.pcap"], Output("tables"), "x", 1_000, 60)
+    stream._load_summary(3)
+
+
+def groups(*arguments: str) -> Run:
+    return run("kwire groups", *arguments)
+
+
+ROWS = [
+    # kwire decode
+    Row("line that is not JSON", decode("{"), "<stdin>:1: invalid JSON: Expecting property name enclosed in double quotes at character 1"),
+    Row("integer with too many digits", decode('{"hex": ' + "1" * 5_000 + "}"), "<stdin>:1: unsupported JSON: an integer has more than 4300 digits"),
+    Row("line with nested arrays", decode('{"a": ' + "[" * 100_000), "<stdin>:1: the JSON is nested too deeply"),
+    Row("JSON line that is not an object", run("kwire encode", stdin="[]"), "<stdin>:1: expected a JSON object, got an array"),
+    Row("line without hex", decode("{}"), "<stdin>:1: hex: missing"),
+    Row("hex that is a number", decode('{"hex": 1}'), "<stdin>:1: hex: expected hex, got a number"),
+    Row("text that is not hex", decode("zz"), "<stdin>:1: hex: invalid hex digit 'z' at position 0"),
+    Row("half a byte of hex", decode("123"), "<stdin>:1: hex: odd number of hex digits"),
+    Row("line above the limit", with_limit("kwire.cli.lines.MAX_LINE", decode("00" * 20)), "<stdin>:1: the line is longer than 10 bytes"),
+    Row("line that is not UTF-8", decode(b"\xff\n"), "<stdin>:1: invalid UTF-8: invalid start byte at byte 0 of the line"),
+    Row("API key that is a string", decode('{"hex": "00", "direction": "response", "api_key": "3"}'), "<stdin>:1: api_key: expected an integer, got a string"),
+    Row("response without an API version", run("kwire decode --response --api-key 3 00000000"), "<argument>:1: api_version: missing: add it to the line, or use --api-version"),
+    Row("direction of a frame", decode('{"hex": "00", "direction": "up"}'), "<stdin>:1: direction: expected request or response"),
+    Row("API key that contradicts the frame", decode(f'{{"hex": "{REQUEST}", "api_key": 3}}'), "<stdin>:1: api_key: the line has 3, but the header of the frame has 18"),
+    Row("file that does not exist", run("kwire decode none.jsonl"), "Error: cannot read 'none.jsonl': No such file or directory"),
+    Row("file that cannot be read", run("kwire decode /proc/self/mem"), "Error: cannot read /proc/self/mem: Input/output error"),
+    Row("separated hex digits", run("kwire decode", stdin="1 2"), "<stdin>:1: hex: the two hex digits of a byte must not be separated"),
+    Row("frame of 2 bytes", run("kwire decode 0012"), "<argument>:1: RequestHeader at byte 0: expected 4 bytes of API key and version, found 2"),
+    # kwire encode
+    Row("line that is an error", run("kwire encode", stdin='{"error": {"message": "m"}}'), "<stdin>:1: error: the line is an error, not a message"),
+    Row("API name that contradicts the key", encode(api_name="Fetch"), "<stdin>:1: api_name: Fetch does not match api_key 18, which is ApiVersions"),
+    Row("direction to encode", encode(direction="up"), "<stdin>:1: direction: expected request or response"),
+    Row("header that contradicts the line", encode(header={"request_api_version": 3}), "<stdin>:1: header.request_api_version: 3 does not match the line, which has 0"),
+    Row("body that is an array", encode(body=[]), "<stdin>:1: body: expected an object, got an array"),
+    Row("unknown field", heartbeat(nope=1), "<stdin>:1: HeartbeatRequest v4, nope: unknown field in this version"),
+    Row("string that is a number", heartbeat(group_id=1), "<stdin>:1: HeartbeatRequest v4, group_id: expected a string, got 1"),
+    Row("integer that is a string", heartbeat(generation_id="1"), "<stdin>:1: HeartbeatRequest v4, generation_id: expected int32, got '1'"),
+    Row("tags that are an array", heartbeat(_unknown_tags=[]), "<stdin>:1: HeartbeatRequest v4, _unknown_tags: expected an object with tag numbers as keys, got []"),
+    Row("tag that is not base64", heartbeat(_unknown_tags={"9": "!"}), "<stdin>:1: HeartbeatRequest v4, _unknown_tags.9: expected base64, got '!'"),
+    Row("array that is an object", encode(api_key=3, api_version=1, body={"topics": {}}), "<stdin>:1: MetadataRequest v1, topics: expected an array, got {}"),
+    Row("element that is a string", encode(api_key=3, api_version=1, body={"topics": ["orders"]}), "<stdin>:1: MetadataRequest v1, topics[0]: expected an object, got 'orders'"),
+    Row("uuid of 3 characters", encode(api_key=3, api_version=12, body={"topics": [{"topic_id": "abc"}]}), "<stdin>:1: MetadataRequest v12, topics[0].topic_id: expected a uuid of 22 characters, got 'abc'"),
+    # kwire blob
+    Row("blob line without a value", blob("ConsumerProtocolSubscription"), "<stdin>:1: expected one of hex_as_stored, hex_body, fields"),
+    Row("user data without a value", blob("StickyUserData"), "<stdin>:1: expected one of user_data_hex, fields"),
+    Row("unknown assignor of user data", blob("StickyUserData", assignor="range", user_data_hex=""), "<stdin>:1: assignor: expected one of sticky, cooperative-sticky"),
+    Row("key of another record type", blob("OffsetCommitKey", hex_as_stored="0002"), "<stdin>:1: OffsetCommitKey at byte 0: OffsetCommitKey has record type 1, not 2"),
+    Row("version of a stored message", blob("OffsetCommitValue", hex_as_stored="0063"), "<stdin>:1: OffsetCommitValue at byte 0: OffsetCommitValue has versions 0-4, not 99"),
+    Row("stored message of 1 byte", blob("OffsetCommitValue", hex_as_stored="00"), "<stdin>:1: OffsetCommitValue at byte 0: expected 2 bytes of version, found 1"),
+    # kwire explain
+    Row("explained frame that is truncated", run("kwire explain 0012000000000007000561"), "<argument>:1: RequestHeader v1 at byte 8, client_id: expected 5 bytes, found 1"),
+    # kwire layout
+    Row("version of an API", run("kwire layout JoinGroup --version 99"), "Error: JoinGroup has versions 0-9, not 99"),
+    Row("two forms of a layout", run("kwire layout JoinGroup --source --json"), "Error: --source and --json cannot be used together"),
+    Row("misspelled API", run("kwire layout JionGroup"), "Error: unknown API 'JionGroup'; did you mean JoinGroup? `kwire apis` lists all"),
+    Row("unknown API", run("kwire layout Nothing"), "Error: unknown API 'Nothing'; `kwire apis` lists all"),
+    # kwire capture
+    Row("parquet to stdout", run("kwire capture --format parquet", CAPTURE), "Error: --format parquet requires -o OUT"),
+    Row("output that is the input", run("kwire capture x.pcap -o x.pcap", files={"x.pcap": b""}), "Error: 'x.pcap' is also an input file and would be overwritten"),
+    Row("folder of the output", run("kwire capture x.pcap -o none/rows", files={"x.pcap": b""}), "Error: cannot write 'none/rows': folder $FOLDER/none does not exist"),
+    Row("output that cannot be opened", capture(b"", "-o", "/proc/rows"), "Error: cannot write '/proc/rows': No such file or directory"),
+    Row("folder without captures", run("kwire capture empty", files={"empty": None}), "empty: no capture files (names ending in .pcap, .pcapng, .cap, .dmp, .jsonl, ...)"),
+    Row("capture without Kafka", capture(NOT_KAFKA), "no Kafka traffic in the captures"),
+    Row("capture without the port", run("kwire capture --port 1", CAPTURE), "no Kafka traffic with a broker at port 1 in the captures"),
+    Row("empty capture", capture(b""), "x.pcap at byte 0: the file is empty"),
+    Row("text as a capture", capture(b"not a capture"), "x.pcap at byte 0: not a capture (pcap, pcapng or frame log): first bytes 6e 6f 74 20 61 20 63 61"),
+    Row("capture of 10 bytes", capture(NOT_KAFKA[:10]), "x.pcap at byte 10: the file ends inside its header"),
+    Row("capture that ends inside a record", capture(NOT_KAFKA[:-3]), "x.pcap at byte 188: the file ends inside a record (79 bytes of it are present)"),
+    Row("link type", capture(pcap(PACKETS, 147)), "x.pcap: 3 packets skipped: unknown link type\nx.pcap at byte 0: unknown link type 147: its packets are skipped"),
+    Row("truncated gzip", capture(gzip.compress(NOT_KAFKA, mtime=0)[:-20]), "x.pcap at byte 193: the gzip data is truncated"),
+    Row("damaged gzip", capture(gzip.compress(NOT_KAFKA, mtime=0)[:40] + b"\xff" * 60), "x.pcap: 1 packet skipped: not TCP\nx.pcap at byte 111: the gzip data is truncated"),
+    Row("pcapng that ends inside a block", pcapng(block(5, b"statistics")[:-3]), "x.pcap at byte 48: the file ends inside a record (21 bytes of it are present)"),
+    Row("block size", pcapng(struct.pack("<III", 5, 13, 13)), "x.pcap at byte 48: invalid block size 13; skipped 12 bytes and found no further record"),
+    Row("block with two sizes", pcapng(struct.pack("<IIII", 5, 16, 0, 20)), "x.pcap at byte 48: block length mismatch: 16 in the header, 20 in the trailer; skipped 16 bytes and found no further record"),
+    Row("packet above its block", pcapng(block(6, struct.pack("<IIIII", 0, 0, 0, 99, 99) + bytes(4))), "x.pcap at byte 48: the packet size 99 is above the 4 bytes in its block; skipped 36 bytes and found no further record"),
+    Row("packet of an unknown interface", pcapng(enhanced(0, bytes(4), 4, number=3)), "x.pcap at byte 48: packet refers to interface 3, which has no Interface Description Block; skipped 36 bytes and found no further record"),
+    Row("byte-order magic", pcapng(block(0x0A0D0D0A, b"abcd")), "x.pcap at byte 48: invalid byte-order magic 61 62 63 64 in a section; skipped 16 bytes and found no further record"),
+    Row("line of a frame log that is not JSON", frame_log("{ ", {}), "x.jsonl at byte 0: invalid line of a frame log: invalid JSON: Expecting property name enclosed in double quotes at character 3"),
+    Row("line of a frame log without a time", frame_log('{"direction": "request", "client": "a:1", "broker": "b:2"}', {}), "x.jsonl at byte 0: invalid line of a frame log: 'time_us' is missing"),
+    Row("line of a frame log with nested arrays", frame_log('{"a": ' + "[" * 100_000, {}), "x.jsonl at byte 0: invalid line of a frame log: the JSON is nested too deeply"),
+    Row("line of a frame log above the limit", with_limit("kwire.capture.files.framelog.MAX_LINE", capture(b" " * 20 + b"{")), "x.pcap at byte 0: the line is longer than 10 bytes"),
+    Row("many damaged lines", damaged_frame_log(), "$LINES\nx.jsonl at byte 2002: stopped after 1000 damaged places"),
+    Row("direction in a frame log", frame_log({"direction": "up"}, {}), "x.jsonl at byte 0: invalid line of a frame log: direction is 'up', expected request or response"),
+    Row("client in a frame log", frame_log({"client": 1}, {}), "x.jsonl at byte 0: invalid line of a frame log: client and broker must be strings"),
+    Row("time in a frame log", frame_log({"time_us": "now"}, {}), "x.jsonl at byte 0: invalid line of a frame log: time_us must be an integer (microseconds since 1970)"),
+    Row("unknown file system", run("kwire groups none://bucket/x.pcap"), "Error: cannot read none://bucket/x.pcap: none:// is not a supported file system: $REASON"),
+    Row("address that does not exist", run("kwire groups file:///none/x.pcap"), "Error: cannot read file:///none/x.pcap: No such file or directory"),
+    # kwire capture --where
+    Row("filter that is not an expression", where("a ="), "Error: --where: invalid filter: invalid syntax, at character 3\n  a =\n    ^"),
+    Row("long filter", where("1 or " * 3_000 + "1"), "Error: --where: the filter has 15001 characters (limit: 10000)"),
+    Row("filter of many parts", where("+".join("1" * 600)), "Error: --where: the filter has 1799 parts (limit: 1000)"),
+    Row("nested filter", where("-" * 9_990 + "1"), "Error: --where: invalid filter: nested too deeply"),
+    Row("unknown column", where("api == 'Fetch'"), "Error: --where: unknown column api; the columns are time, file, client, broker, direction, api_key, api_name, api_version, correlation_id, client_id, size, latency_ms, error_code, body, connection, position, reason, error, raw, packets, note, at character 1\n  api == 'Fetch'\n  ^"),
+    Row("unlike any column", where("x == 1"), "Error: --where: unknown column x; the columns are time, file, client, broker, direction, api_key, api_name, api_version, correlation_id, client_id, size, latency_ms, error_code, body, connection, position, reason, error, raw, packets, note, at character 1\n  x == 1\n  ^"),
+    Row("number as a list", where("1 in latency_ms"), "Error: --where: latency_ms is a number; `in` needs a list or text, at character 6\n  1 in latency_ms\n       ^"),
+    Row("order of null", where("latency_ms > null"), "Error: --where: null cannot be ordered: use == null or != null, at character 14\n  latency_ms > null\n               ^"),
+    Row("text compared with a number", where("api_name == 3"), "Error: --where: api_name is text, but is compared with a number, at character 13\n  api_name == 3\n              ^"),
+    Row("misspelled API in a filter", where("api_name == 'JionGroup'"), "Error: --where: api_name is never 'JionGroup'; did you mean JoinGroup?, at character 13\n  api_name == 'JionGroup'\n              ^"),
+    Row("value that a column never has", where("direction == 'up'"), "Error: --where: direction is never 'up'; its values are request, response, at character 14\n  direction == 'up'\n               ^"),
+    Row("sum in a filter", where("latency_ms + 1 > 3"), "Error: --where: 'latency_ms + 1' is not supported in a filter, at character 1\n  latency_ms + 1 > 3\n  ^"),
+    Row("field of a column", where("api_name.length > 3"), "Error: --where: 'api_name' has no fields; only body has, at character 1\n  api_name.length > 3\n  ^"),
+    # kwire groups, kwire report, kwire pipeline
+    Row("capture that does not exist", groups("none.pcap"), "Error: cannot read none.pcap: No such file or directory"),
+    Row("group that is not in the capture", groups(CAPTURE, "--group", "none"), "group not in the captures: none (groups: g-kip848-confluent-kafka-2.16.1-r2)"),
+    Row("capture without groups", Run(("kwire", "groups", "x.jsonl"), files={"x.jsonl": json.dumps(FRAME) + "\n"}), "no consumer group in the captures"),
+    Row("folder without tables", run("kwire report empty --html page.html", files={"empty": None}), "Error: empty has no tables: write them with `kwire pipeline` or `kwire groups --tables`"),
+    Row("file that is not a table", run("kwire report t --html page.html", files={"t": None, "t/rebalances": None, "t/rebalances/x.parquet": b"text"}), "Error: t/rebalances is not a valid table rebalances: $REASON"),
+    Row("end of no stream", run("kwire pipeline --input x --output y --once"), "Error: --once requires --stream"),
+    Row("what if in a stream", run("kwire pipeline --input x --output y --stream --what-if range"), "Error: --what-if cannot be used with --stream: it needs the complete history of a group"),
+    Row("pipeline without input", run("kwire pipeline --input none.pcap --output y"), "Error: cannot read none.pcap: No such file or directory"),
+    Row("pipeline without captures", run("kwire pipeline --input empty --output y", files={"empty": None}), "Error: empty: no capture files (names ending in .pcap, .pcapng, .cap, .dmp, .jsonl, ...)"),
+    Row("pipeline without Java", pipeline_without_java, "Error: Spark did not start: Java gateway process exited (it needs Java 17)"),
+    Row("stream without its summary", stream_without_summary, "PlainError: $FOLDER/tables/_stream/capture_id=x/summary/batch=3/summary.values is missing: delete tables/_stream/capture_id=x to restart the stream from scratch"),
+    Row("stream of another release", lambda: plain.loads(b"text"), "PlainError: cannot be decoded by this release of kwire: $REASON"),
+    Row("class that a stream cannot keep", lambda: plain.dumps(Row), "PlainError: class builtins:type cannot be encoded in this format"),
+    Row("class that does not exist", lambda: plain._class("kwire.errorcodes:Nope"), "PlainError: class kwire.errorcodes:Nope does not exist"),
+    Row("field that does not exist", lambda: plain.MADE("kwire.messages.heartbeat:HeartbeatRequest", {"nope": 1}), "PlainError: class kwire.messages.heartbeat:HeartbeatRequest has no field nope"),
+    # kwire fuzz
+    Row("address to fuzz", run("kwire fuzz localhost"), "Error: localhost: expected HOST:PORT, such as 127.0.0.1:9092"),
+    Row("API to fuzz", run("kwire fuzz localhost:9092 --api Nothing"), "Error: --api: unknown API 'Nothing'; `kwire apis` lists all"),
+    Row("file that is not a finding", run("kwire fuzz localhost:9092 --replay x", files={"x": "{}"}), "Error: --replay x: invalid finding: 'steps' is missing"),
+    Row("finding of another form", run("kwire fuzz localhost:9092 --replay x", files={"x": json.dumps(FINDING)}), "Error: --replay x: unsupported finding of kind 'none' and form 0: expected form 1 and one of crash, hang, harm, unreadable, correlation"),
+    Row("API that the broker does not serve", fuzz("Vote"), "the broker and kwire have no common version of Vote"),
+    Row("group that cannot be joined", fuzz("Heartbeat", config={"group.min.session.timeout.ms": 900_000, "group.max.session.timeout.ms": 900_000}), "the healthy client cannot join a group: INVALID_SESSION_TIMEOUT"),
+    Row("server that closes connections", fuzz_of_a_closing_server, "127.0.0.1:$PORT: the broker closed the connection"),
+    Row("broker that cannot be reached", run("kwire fuzz 127.0.0.1:1"), "127.0.0.1:1: Connection refused"),
+]  # fmt: skip

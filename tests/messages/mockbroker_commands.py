@@ -1,0 +1,238 @@
+"""Messages of the command ``mockbroker``."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from click.testing import CliRunner
+from golden import ROOT
+from messages.row import Row, Run, run
+from trustme import CA
+
+from kwire.blobs import encode_record, encode_stored
+from kwire.blobs.offsets_topic import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    OffsetCommitKey,
+)
+from kwire.records import Record, build_batch
+from mockbroker import run_cluster
+from mockbroker.cli import main
+
+CONVERSATION = ROOT / "fixtures" / "conversations" / "4.2.0" / "sync_again.json.gz"
+STOPPED = ROOT / "fixtures" / "log_dirs" / "4.2.0-stopped" / "data"
+
+
+def serve(*arguments: str, files: Mapping[str, str | bytes | None] | None = None) -> Run:
+    return run("mockbroker serve --port 0", *arguments, files=files)
+
+
+def setting(text: str) -> Run:
+    return serve("--set", text)
+
+
+def config(content: str | bytes) -> Run:
+    return serve("--config", "server.properties", files={"server.properties": content})
+
+
+def users_file(content: str | bytes) -> Run:
+    return serve("--users-file", "users", files={"users": content})
+
+
+def users_variable(value: str) -> Run:
+    return run("mockbroker serve --port 0", environment={"MOCKBROKER_USERS": value})
+
+
+def demo_without_rich() -> str:
+    with patch("mockbroker.cli.demo.find_spec", lambda name: None if name == "rich" else object()):
+        return run("mockbroker demo").stderr()
+
+
+def imported(*arguments: str, files: Mapping[str, str | bytes | None] | None = None) -> Run:
+    return run("mockbroker import", *arguments, files=files)
+
+
+def log_dir(*records: tuple[bytes, bytes | None], log: bytes = b"", more: bytes = b"") -> Run:
+    """Import a log directory with a partition of __consumer_offsets.
+
+    Args:
+        records: Keys and values of its records.
+        log: Content of its first segment, instead of records.
+        more: Content of a segment from offset 1.
+    """
+    content = log or build_batch([Record(key=key, value=value) for key, value in records])
+    folder = "x/__consumer_offsets-0"
+    files: dict[str, bytes | None] = {"x": None, folder: None, f"{folder}/{0:020}.log": content}
+    if more:
+        files[f"{folder}/{1:020}.log"] = more
+    return imported("--log-dir", "x", files=files)
+
+
+def locked_log_dir() -> str:
+    """Import the data directory of a cluster that runs."""
+    with run_cluster(data_dir="x"):
+        command = [
+            sys.executable,
+            "-m",
+            "mockbroker",
+            "import",
+            "--log-dir",
+            "x",
+        ]  # another process: locks are by process
+        return subprocess.run(command, capture_output=True, text=True, check=False).stderr.strip()
+
+
+def full_disk() -> str:
+    with patch("mockbroker.cli.import_.write", side_effect=OSError(28, "No space left on device")):
+        return imported("--log-dir", str(STOPPED), "--data-dir", "x").stderr()
+
+
+def untrusted_clients() -> str:
+    """Serve TLS with a certificate of its own, without a truststore."""
+    authority = CA()
+    authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path("server.pem")
+    options = ["--set", "ssl.keystore.location=server.pem", "--set", "ssl.client.auth=required"]
+    return serve("--listener", "SSL", *options).stderr()
+
+
+def conform(content: str | Mapping[str, Any]) -> Callable[[], str]:
+    """Play a conversation; return what is printed about it."""
+
+    def play() -> str:
+        Path("x.json").write_text(content if isinstance(content, str) else json.dumps(content))
+        return CliRunner().invoke(main, ["conform", "x.json"]).stdout.strip()
+
+    return play
+
+
+def conform_against(handle: Callable[[socket.socket], object]) -> Callable[[], str]:
+    """Play a conversation against a server; ``handle`` is called with its first connection."""
+
+    def play() -> str:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+
+            def serve_one() -> None:
+                connection, _ = server.accept()
+                with connection:
+                    handle(connection)
+
+            thread = threading.Thread(target=serve_one)
+            thread.start()
+            address = f"127.0.0.1:{server.getsockname()[1]}"
+            with patch("mockbroker.lab.conform.asker.RESPONSE_TIMEOUT", 0.2):
+                text = CliRunner().invoke(main, ["conform", "--against", address, str(CONVERSATION)]).stdout.strip()
+            thread.join()
+        return text
+
+    return play
+
+
+def reset(connection: socket.socket) -> None:
+    """Close a connection with a reset."""
+    connection.recv(1_000)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+COMMIT = encode_stored(OffsetCommitKey(group="g", topic="t", partition=3), 0)
+MEMBER = {"group_id": "g", "member_id": "m"}
+UNKNOWN_STATE = [
+    encode_record(ConsumerGroupMemberMetadataKey(**MEMBER), ConsumerGroupMemberMetadataValue(), 0),
+    encode_record(ConsumerGroupMetadataKey(group_id="g"), ConsumerGroupMetadataValue(epoch=1), 0),
+    encode_record(
+        ConsumerGroupCurrentMemberAssignmentKey(**MEMBER), ConsumerGroupCurrentMemberAssignmentValue(state=77), 0
+    ),
+]
+STORY = {"scenario": "x", "broker": "Apache Kafka 4.2.0", "broker_config": {}}
+
+ROWS = [
+    # mockbroker serve
+    Row("port above the last", run("mockbroker serve --port 65535 --brokers 2"), "Error: --port 65535 is too high for 2 brokers: the highest is 65534"),
+    Row("folder of the ready file", serve("--ready-file", "none/ready.json"), "Error: --ready-file none/ready.json: the directory none does not exist"),
+    Row("ready file that cannot be written", serve("--ready-file", "/proc/ready.json"), "mockbroker: error: cannot report that the cluster is ready: cannot write /proc/ready.json: No such file or directory"),
+    Row("setting without a value", setting("num.partitions"), "Error: --set num.partitions: expected KEY=VALUE"),
+    Row("misspelled setting", setting("group.initial.rebalance.dely.ms=0"), "Error: --set: unknown setting group.initial.rebalance.dely.ms; did you mean group.initial.rebalance.delay.ms?"),
+    Row("unknown setting", setting("nope=1"), "Error: --set: unknown setting nope: Kafka's brokers have no setting of this or a similar name"),
+    Row("number that is text", setting("num.partitions=many"), "Error: --set: num.partitions: expected a whole number, got 'many'"),
+    Row("number below its range", setting("num.partitions=0"), "Error: --set: num.partitions: 0 is not between 1 and 100000"),
+    Row("boolean that is a number", setting("auto.create.topics.enable=1"), "Error: --set: auto.create.topics.enable: expected true or false, got '1'"),
+    Row("word that is not allowed", setting("ssl.client.auth=maybe"), "Error: --set: ssl.client.auth: expected one of none, requested, required, got 'maybe'"),
+    Row("number of a setting without effect", setting("log.roll.hours=0"), "Error: --set: log.roll.hours: 0 is not between 1 and 2147483647"),
+    Row("replicas without brokers", setting("default.replication.factor=2"), "Error: default.replication.factor is 2, but the cluster has only 1 broker: start with 2 brokers"),
+    Row("topic name", serve("--topic", "a/b"), "Error: topic 'a/b': not a legal topic name (1-249 of the characters a-z, A-Z, 0-9, '.', '_' and '-')"),
+    Row("partitions that are text", serve("--topic", "orders:six"), "Error: --topic orders:six: expected NAME or NAME:PARTITIONS"),
+    Row("topic without partitions", serve("--topic", "orders:0"), "Error: topic orders: 0 partitions is out of range (1-100000)"),
+    Row("topic that is given twice", serve("--topic", "orders", "--topic", "orders:2"), "Error: --topic orders: duplicate topic: name each topic once"),
+    Row("user without a password", serve("--user", "alice"), "Error: --user: expected NAME:PASSWORD"),
+    Row("users file without a password", users_file("# users\nalice\n"), "Error: --users-file users: line 2: expected NAME:PASSWORD"),
+    Row("users file with one user twice", users_file("alice:a\nalice:b\n"), "Error: --users-file users: line 2: duplicate user alice"),
+    Row("users file that is not UTF-8", users_file(b"\xff"), "Error: --users-file users: not UTF-8: invalid start byte at byte 0"),
+    Row("variable without a password", users_variable("alice"), "Error: MOCKBROKER_USERS: expected NAME:PASSWORD"),
+    Row("variable with one user twice", users_variable("alice:a,alice:b"), "Error: MOCKBROKER_USERS: duplicate user alice"),
+    Row("configuration file without a value", config("# all\nnum.partitions\n"), "mockbroker: error: --config server.properties: line 2: expected KEY=VALUE, got 'num.partitions'"),
+    Row("configuration file with an unknown setting", config("num.partition=1\n"), "mockbroker: error: --config server.properties: unknown setting num.partition; did you mean num.partitions?"),
+    Row("configuration file that is not UTF-8", config(b"\xff"), "mockbroker: error: --config server.properties: not UTF-8: invalid start byte at byte 0"),
+    Row("unknown security protocol", serve("--listener", "TLS"), "Error: --listener: TLS has no security protocol: add it to listener.security.protocol.map, or use one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+    Row("listener with a colon", serve("--listener", "SSL:9093"), "Error: --listener: expected NAME or NAME://:PORT, got 'SSL:9093'"),
+    Row("listener at another host", serve("--listener", "SSL://10.0.0.1:0"), "Error: listeners: host 10.0.0.1 is not supported; every listener binds to 127.0.0.1 (--host or host=)"),
+    Row("listener at a port out of range", serve("--listener", "SSL://:65540"), "Error: --listener: port 65540 is out of range (0-65535)"),
+    Row("listener that is given twice", serve("--listener", "SSL", "--listener", "SSL"), "Error: --listener: duplicate listener name in SSL,SSL"),
+    Row("TLS without a listener", serve("--tls", "auto", "--listener", "PLAINTEXT"), "Error: --tls: no listener uses TLS; add --listener SSL or --listener SASL_SSL"),
+    Row("TLS with two certificates", serve("--tls", "auto", "--set", "ssl.keystore.location=x"), "Error: --tls auto conflicts with ssl.keystore.location, which already names certificates: remove one of them"),
+    Row("unknown SASL mechanism", serve("--sasl", "GSSAPI"), "Error: --sasl: expected one or more of OAUTHBEARER, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 (comma-separated, each once), got 'GSSAPI'"),
+    Row("keystore that does not exist", serve("--listener", "SSL", "--set", "ssl.keystore.location=/none"), "Error: ssl.keystore.location: /none: No such file or directory"),
+    Row("clients without a truststore", untrusted_clients, "Error: ssl.client.auth=required needs ssl.truststore.location, a PEM file with the certificates to trust"),
+    Row("advertised address without a port", setting("advertised.listeners=PLAINTEXT"), "Error: advertised.listeners: expected NAME://HOST:PORT, got 'PLAINTEXT'"),
+    Row("advertised listener that does not exist", setting("advertised.listeners=X://a:1"), "Error: advertised.listeners: unknown listener X; listeners are PLAINTEXT"),
+    Row("advertised port out of range", setting("advertised.listeners=PLAINTEXT://a:65540"), "Error: advertised.listeners: port 65540 is out of range (0-65535)"),
+    Row("listener that is advertised twice", setting("advertised.listeners=PLAINTEXT://a:1,PLAINTEXT://b:1"), "Error: advertised.listeners: duplicate listener name PLAINTEXT"),
+    Row("protocol of a listener name", setting("listener.security.protocol.map=INSIDE"), "Error: listener.security.protocol.map: expected NAME:PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL, got 'INSIDE'"),
+    Row("journal that cannot be opened", serve("--journal", "none/journal.jsonl"), "Error: --journal none/journal.jsonl: cannot open the file: No such file or directory"),
+    Row("data directory below a file", serve("--data-dir", "x/data", files={"x": ""}), "mockbroker: error: data directory x/data: Not a directory"),
+    # mockbroker import
+    Row("log directory that does not exist", imported("--log-dir", "none"), "Error: none: No such file or directory"),
+    Row("folder that is not a log directory", imported("--log-dir", "x", files={"x": None}), "Error: x: not a Kafka log directory (no meta.properties and no partition in it)"),
+    Row("log directory without groups", imported("--log-dir", "x", files={"x": None, "x/meta.properties": ""}), "no partition of __consumer_offsets and therefore no group found\nx: no consumer group found"),
+    Row("invalid checkpoint", imported("--log-dir", "x", files={"x": None, "x/meta.properties": "", "x/log-start-offset-checkpoint": "0\n2\norders 0 5\n"}), "no partition of __consumer_offsets and therefore no group found\nx/log-start-offset-checkpoint: not a valid checkpoint: expected '0' and '1' (version and number of entries) in the first two lines, got '0' and '2'\nx: no consumer group found"),
+    Row("checkpoint that is not a checkpoint", imported("--log-dir", "x", files={"x": None, "x/meta.properties": "", "x/log-start-offset-checkpoint": "text"}), "no partition of __consumer_offsets and therefore no group found\nx/log-start-offset-checkpoint: not a valid checkpoint: expected '0' and '0' (version and number of entries) in the first two lines, got 'text' and ''\nx: no consumer group found"),
+    Row("partition without a topic id", imported("--log-dir", "x", files={"x": None, "x/meta.properties": "", "x/orders-0": None, "x/orders-0/partition.metadata": "version: 0\n"}), "no partition of __consumer_offsets and therefore no group found\nx/orders-0/partition.metadata: contains no valid topic id\nx: no consumer group found"),
+    Row("partitions with two topic ids", imported("--log-dir", "x", files={"x": None, "x/meta.properties": "", "x/orders-0": None, "x/orders-0/partition.metadata": "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n", "x/orders-1": None, "x/orders-1/partition.metadata": "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAg\n"}), "no partition of __consumer_offsets and therefore no group found\nx/orders-1: topic id AAAAAAAAAAAAAAAAAAAAAg differs from that of other partitions of the topic\nx: no consumer group found"),
+    Row("checkpoint with an invalid entry", imported("--log-dir", "x", files={"x": None, "x/meta.properties": "", "x/log-start-offset-checkpoint": "0\n1\norders 0\n"}), "no partition of __consumer_offsets and therefore no group found\nx/log-start-offset-checkpoint: not a valid checkpoint: expected an entry TOPIC PARTITION OFFSET, got 'orders 0'\nx: no consumer group found"),
+    Row("log directory of a running broker", locked_log_dir, "Error: x: locked by a running broker; stop the broker first"),
+    Row("segment that is truncated", log_dir(log=build_batch([Record(key=COMMIT)]) + b"torn"), "x/__consumer_offsets-0/00000000000000000000.log at byte 80: torn: 4 bytes of a batch header of 61; read up to offset 1\nx: no consumer group found"),
+    Row("segments that overlap", log_dir(log=build_batch([Record(key=COMMIT)] * 3), more=build_batch([Record(key=COMMIT)], base_offset=1)), "x/__consumer_offsets-0/00000000000000000001.log at byte 0: base offset 1 overlaps the segment before it\nx: no consumer group found"),
+    Row("batch with a record without a key", log_dir((None, b"")), "x/__consumer_offsets-0/00000000000000000000.log at byte 0: invalid batch: a record without a key; read up to offset 0\nx: no consumer group found"),
+    Row("records of an unknown type", log_dir((b"\0\x63a", b"1")), "x/__consumer_offsets-0: 1 record of unknown type 99, the first at offset 0\nx: no consumer group found"),
+    Row("damaged record", log_dir((COMMIT, b"\0\3\0")), "x/__consumer_offsets-0/00000000000000000000.log: the record at offset 0 is damaged: OffsetCommitValue v3 at byte 2, offset: expected 8 bytes, found 1\nx: no consumer group found"),
+    Row("record of an unsupported format", log_dir((COMMIT, b"\0\x09")), "x/__consumer_offsets-0/00000000000000000000.log: the record at offset 0 has an unsupported format: OffsetCommitValue at byte 0: OffsetCommitValue has versions 0-4, not 9\nx: no consumer group found"),
+    Row("group that cannot be rebuilt", log_dir(*UNKNOWN_STATE), "x/__consumer_offsets-0: group 'g' cannot be rebuilt: ConsumerGroupCurrentMemberAssignmentValue at byte 0: state 77 of member m\nx: no consumer group found"),
+    Row("group without metadata", log_dir(UNKNOWN_STATE[0]), "x/__consumer_offsets-0: group 'g': the group metadata record is missing\nx: no consumer group found"),
+    Row("data directory on a full disk", full_disk, "Error: cannot write data directory x: No space left on device"),
+    Row("data directory that is not empty", imported("--log-dir", str(STOPPED), "--data-dir", "x", files={"x": None, "x/y": ""}), "Error: data directory x: not an empty folder; use an empty or a new one"),
+    # mockbroker conform, demo, simulate
+    Row("address to conform to", run("mockbroker conform --against localhost", str(CONVERSATION)), "Error: --against localhost: expected HOST:PORT, such as 127.0.0.1:9092"),
+    Row("conversation that is not JSON", conform("{"), "failed   x.json: not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+    Row("conversation that is an array", conform("[]"), "failed   x.json: not a JSON object"),
+    Row("conversation without steps", conform(STORY), "failed   x.json: a field is missing or has the wrong type: 'steps'"),
+    Row("conversation with an unknown event", conform(STORY | {"steps": [{"n": 1, "event": "sleep"}]}), "failed   x.json: step 1: unknown event 'sleep' (known: broker closed the connection, client closes the connection, connection still open, no answer, no answer yet, note, raw bytes, request, response, unmatched response, wait)"),
+    Row("broker that closes the connection", conform_against(lambda connection: connection.recv(1_000)), "failed   sync_again (Apache Kafka 4.2.0): no response to MetadataRequest v9: connection closed by the broker"),
+    Row("broker that resets the connection", conform_against(reset), "failed   sync_again (Apache Kafka 4.2.0): no response to MetadataRequest v9: socket connection broken: [Errno 104] Connection reset by peer"),
+    Row("broker that does not respond", conform_against(lambda _: time.sleep(0.5)), "failed   sync_again (Apache Kafka 4.2.0): no response to MetadataRequest v9 within 0.2 s"),
+    Row("demo without a package", demo_without_rich, "Error: the demo requires packages that are not installed (rich): pip install 'kwire[demo]'"),
+    Row("page of faults", run("mockbroker simulate --html page.html"), "Error: --html needs a rebalance protocol: use --scheme with one of all, zookeeper, server, draft, classic, cooperative, consumer"),
+    Row("page of several stories", run("mockbroker simulate --scheme classic --seeds 2 --html page.html"), "Error: --html draws only one story: remove --seeds"),
+    Row("page that cannot be written", run("mockbroker simulate --scheme server --html none/page.html"), "--html none/page.html: cannot write the file: No such file or directory"),
+]  # fmt: skip
