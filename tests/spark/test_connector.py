@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from effort import usual_and_long
 
 from mockbroker import ThreadCluster, run_cluster
 
@@ -66,7 +67,7 @@ READS = [  # options, letters read
 ]
 
 
-@pytest.mark.parametrize(("options", "letters"), READS)
+@pytest.mark.parametrize(("options", "letters"), usual_and_long(READS[-2:], READS[:-2]))
 def test_batch_read(spark, cluster, options, letters):
     for number, letter in enumerate(LETTERS):
         cluster.produce("orders", [letter], partition=number % 3, timestamp=number)
@@ -86,7 +87,7 @@ def test_keys_headers_and_times(spark, cluster):
     assert row.timestamp.timestamp() == 1.0
 
 
-@pytest.mark.parametrize("deprecated", [False, True])
+@pytest.mark.parametrize("deprecated", usual_and_long([False], [True]))
 def test_stream(spark, cluster, tmp_path, deprecated):
     """A stream goes on from its checkpoint; offsets are fetched by an admin client, or by a member of a group."""
     spark.conf.set(DEPRECATED, str(deprecated).lower())

@@ -65,6 +65,7 @@ def test_replayed_groups_have_the_same_rows(spark, long, tmp_path, assignor, siz
     assert any(row["elsewhere"] for row in expected["what_if"])
 
 
+@pytest.mark.long
 def test_replayed_groups_in_other_formats(spark, tmp_path):
     paths = [str(traces.COMMITTED[1])]
     asked = ["--output", str(tmp_path / "out"), "--format", "json", "--capture-id", "c"]
@@ -108,6 +109,7 @@ def test_tasks_that_fail_are_done_again(spark, long, tmp_path):
     assert parquet.read(tmp_path) == traces.single(paths, "c")
 
 
+@pytest.mark.long
 def test_guessed_parts_give_the_same_rows(spark, long, tmp_path):
     """Also of a capture with a capture inside, of which the guesses are wrong."""
     inside = tmp_path / "inside.pcap"
@@ -187,6 +189,7 @@ def test_the_command(spark, tmp_path, long):
     assert written.count() == len(expected["frames"])
 
 
+@pytest.mark.long
 def test_packets_cut_by_a_snap_length_have_the_same_rows(spark, tmp_path):
     """And the same lines on stderr, and exit code."""
     for number, path in enumerate(traces.COMMITTED[3:9:2]):

@@ -57,6 +57,7 @@ def test_interrupted_stream_gives_the_rows_of_one_run(spark, long, tmp_path, mon
     assert stream.damaged == {str(paths[1])}
 
 
+@pytest.mark.long
 def test_packets_cut_by_a_snap_length_in_a_stream(spark, tmp_path):
     """What was not read of a connection that goes on concerns groups of earlier files, too."""
     whole = tmp_path / "whole.pcap"
@@ -114,6 +115,7 @@ class TestFollower:
         assert tester.peekValueState("following", key) is None
 
 
+@pytest.mark.long
 def test_a_transaction_that_ends_in_a_later_file(spark, tmp_path):
     """Its group is renewed though the batch has nothing of the group but that."""
     (whole,) = [path for path in traces.COMMITTED if "txn" in path.name]

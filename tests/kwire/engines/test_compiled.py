@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import effort
 import pytest
-from effort import amount
+from effort import amount, every
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import MESSAGES, cells, layouts, values
@@ -38,6 +38,7 @@ from kwire.schema import data as message_of
 from kwire.schema import struct as declare
 
 EVERY_MESSAGE = pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.__name__)
+EVERY_THIRD_MESSAGE = pytest.mark.parametrize("message", every(3, MESSAGES), ids=lambda message: message.__name__)
 
 
 @EVERY_MESSAGE
@@ -65,7 +66,7 @@ def test_cut_short_anywhere(message: type) -> None:
             assert (caught.value.message, caught.value.version) == (message.__name__, version)
 
 
-@EVERY_MESSAGE
+@EVERY_THIRD_MESSAGE
 @settings(max_examples=amount(2, 6))
 @given(data=st.data())
 def test_damaged(message: type, data: st.DataObject) -> None:
@@ -78,7 +79,7 @@ def test_damaged(message: type, data: st.DataObject) -> None:
             assert value is None or alike(decode(message, encode(value, version), version), value)
 
 
-@EVERY_MESSAGE
+@EVERY_THIRD_MESSAGE
 def test_every_byte_other(message: type) -> None:
     for version in layouts(message):
         encoded = encode(full(message, version), version)
@@ -88,7 +89,7 @@ def test_every_byte_other(message: type) -> None:
                 both_decode(message, version, encoded[:at] + bytes([byte]) + encoded[at + 1 :])
 
 
-@EVERY_MESSAGE
+@EVERY_THIRD_MESSAGE
 @settings(max_examples=amount(2, 4))
 @given(noise=st.binary(max_size=60))
 def test_noise(message: type, noise: bytes) -> None:
@@ -134,7 +135,7 @@ WRONG = [None, "", "x", "\ud800", b"", b"x", [], [None], ["x"], [1], (), {}, Tru
 WRONG += ["x" * 40_000, object(), HeartbeatRequest(), {1: b""}, {-1: b""}, {"1": b""}, {1: "x"}]
 
 
-@EVERY_MESSAGE
+@EVERY_THIRD_MESSAGE
 def test_values_that_are_wrong(message: type) -> None:
     """One attribute somewhere is something else."""
     chance = random.Random(message.__name__)

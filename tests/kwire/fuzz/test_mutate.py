@@ -8,7 +8,7 @@ from typing import Any
 import golden
 import pytest
 import targets
-from effort import amount
+from effort import amount, every
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -81,7 +81,7 @@ def test_a_boolean_can_be_anything() -> None:
 
 
 @pytest.mark.parametrize("direction", ["request", "response"])
-@pytest.mark.parametrize("stem", MODULES.values())
+@pytest.mark.parametrize("stem", every(3, list(MODULES.values())))
 def test_every_field_mutation_changes_the_bytes_and_is_survived(stem: str, direction: str) -> None:
     line = min(
         golden.frames("fixtures", stem, direction),

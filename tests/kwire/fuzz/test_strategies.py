@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 import pytest
-from effort import amount
+from effort import amount, every
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 from strategies import MESSAGES, layouts
@@ -23,7 +23,7 @@ from kwire.schema import unknown_tags
 QUICK = settings(max_examples=2_000, database=None, phases=[Phase.generate])  # the first will do, not the smallest
 
 
-@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.__name__)
+@pytest.mark.parametrize("message", every(3, MESSAGES), ids=lambda message: message.__name__)
 @settings(max_examples=amount(1, 3))
 @given(data=st.data())
 def test_every_value_can_be_written(message: type, data: st.DataObject) -> None:
@@ -32,7 +32,7 @@ def test_every_value_can_be_written(message: type, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-@pytest.mark.parametrize("key", APIS)
+@pytest.mark.parametrize("key", every(3, list(APIS)))
 @settings(max_examples=amount(2, 5))
 @given(data=st.data())
 def test_frames(key: int, direction: Direction, data: st.DataObject) -> None:

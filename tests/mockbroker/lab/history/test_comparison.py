@@ -69,6 +69,7 @@ def test_history_page_has_the_output_of_the_command():
         assert line in page
 
 
+@pytest.mark.long
 def test_history_page_has_the_experiments():
     page = (ROOT / "docs" / "history.md").read_text("utf-8")
     tried = experiments(SCHEMES)
