@@ -153,12 +153,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("broker", [bootstrap] if bootstrap else [""], ids=["kafka" if bootstrap else "mock"])
 
 
-def test_all_of_them_are_here() -> None:
+def test_every_example_is_listed() -> None:
     assert {path.stem.removeprefix("consumer_") for path in (ROOT / "examples").glob("consumer_*.py")} == {*DONE}
 
 
 @pytest.mark.parametrize("example", DONE)
-def test_what_it_prints(example: str, broker: str) -> None:
+def test_example_output(example: str, broker: str) -> None:
     need_client("confluent-kafka")
     file = ROOT / "examples" / f"consumer_{example}.py"
     command = [sys.executable, str(file), *([broker] if broker else [])]

@@ -164,7 +164,7 @@ def test_no_extra_is_there(fresh: Path, extra: str) -> None:
 
 
 @pytest.mark.parametrize("use", USES)
-def test_it_works_without_extras(fresh: Path, use: str) -> None:
+def test_package_works_without_extras(fresh: Path, use: str) -> None:
     code = "\n".join(line[8:] for line in USES[use].splitlines())
     done = run(fresh, "python", "-W", "error", "-c", code)
     assert (done.returncode, done.stderr) == (0, "")

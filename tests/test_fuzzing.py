@@ -26,7 +26,7 @@ FRAME = encode_request(HeartbeatRequest(group_id="g"), 4, correlation_id=1)
 
 
 @EVERY_TARGET
-def test_what_it_begins_with(target: str) -> None:
+def test_seeds_of_each_target(target: str) -> None:
     seeds = list(corpus.seeds(target))
     assert len(seeds) >= 3
     for data in seeds:
@@ -34,7 +34,7 @@ def test_what_it_begins_with(target: str) -> None:
 
 
 @EVERY_TARGET
-def test_what_it_once_broke_at(target: str) -> None:
+def test_inputs_that_once_failed(target: str) -> None:
     for path in corpus.failed_inputs(target):
         targets.soon(targets.TARGETS[target], path.read_bytes())
 
@@ -108,7 +108,7 @@ def both(right: Any) -> Any:
     return either
 
 
-def test_the_targets_notice_what_takes_long() -> None:
+def test_targets_refuse_slow_inputs() -> None:
     def slow(data: bytes) -> None:
         until = targets.time.process_time() + 1.1
         while targets.time.process_time() < until:
@@ -118,7 +118,7 @@ def test_the_targets_notice_what_takes_long() -> None:
         targets.soon(slow, b"abc")
 
 
-def test_batches_get_behind_the_checksum() -> None:
+def test_corrected_checksums_reach_the_records() -> None:
     batch = bytearray(build_batch([Record(value=b"value")]))
     batch[-3] ^= 1
     targets.record_batch(b"\0" + batch)

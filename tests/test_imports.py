@@ -55,7 +55,7 @@ def tops(modules: Collection[str], package: str) -> set[str]:
 @pytest.mark.parametrize(
     ("code", "others", "kwire", "mockbroker"), [row[1:] for row in LOADS], ids=[row[0] for row in LOADS]
 )
-def test_imports_load_what_is_listed(code: str, others: set[str], kwire: str, mockbroker: str) -> None:
+def test_imports_load_only_listed_modules(code: str, others: set[str], kwire: str, mockbroker: str) -> None:
     modules = loaded_by(code)
     foreign = {name.partition(".")[0] for name in modules} - {*OWN, *sys.stdlib_module_names}
     assert {name for name in foreign if not name.startswith("_")} - TRIO == others - TRIO

@@ -667,7 +667,7 @@ NO_CYCLES = [
 
 
 @pytest.mark.parametrize("imported", NO_CYCLES)
-def test_what_is_not_a_cycle(imported: dict[str, list[str]]) -> None:
+def test_imports_that_are_not_a_cycle(imported: dict[str, list[str]]) -> None:
     assert module_cycles(imported) + folder_cycles(imported) == []
 
 

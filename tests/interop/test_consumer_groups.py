@@ -80,7 +80,7 @@ def test_commits_and_resumes(consumer_stage: Stage, family: str) -> None:
 
 @pytest.mark.scenario("leaves, and its partitions are reassigned at once (KIP-848)")
 @families
-def test_who_leaves_is_replaced_at_once(consumer_stage: Stage, family: str) -> None:
+def test_leaving_member_is_replaced_at_once(consumer_stage: Stage, family: str) -> None:
     stage = consumer_stage
     stays, leaves = join_together(stage, family, family)
     leaves.leave()
@@ -95,7 +95,7 @@ def test_who_leaves_is_replaced_at_once(consumer_stage: Stage, family: str) -> N
 
 @pytest.mark.scenario("is killed, and is evicted (KIP-848)")
 @families
-def test_who_is_killed_is_evicted(impatient_stage: Stage, family: str) -> None:
+def test_killed_member_is_evicted(impatient_stage: Stage, family: str) -> None:
     stage = impatient_stage
     survivor, victim = join_together(stage, family, family)
     lost = stage.shares(stage.generation())[victim.name]

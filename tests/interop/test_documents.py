@@ -91,7 +91,7 @@ def test_more_partitions_make_the_leader_join_again(stage: Stage, family: str) -
 
 
 @pytest.mark.parametrize("family", ["kafka-python", "java"])
-def test_the_leader_watches_what_only_a_follower_reads(stage: Stage, family: str) -> None:
+def test_leader_watches_topics_of_followers(stage: Stage, family: str) -> None:
     stage.cluster.create_topic("other", stage.partitions)
     leader = stage.joined(family, "leads")
     stage.topic, stage.other_topics = "other", ["orders"]

@@ -139,7 +139,7 @@ def test_find_coordinator(broker: Connection, version: int) -> None:
 
 
 @versions(0, 9)
-def test_a_member_comes_and_goes(broker: Connection, version: int) -> None:
+def test_member_joins_and_leaves(broker: Connection, version: int) -> None:
     """JoinGroup in each version, the other requests of a member in the ones of the same time."""
 
     def join(member_id: str) -> Any:

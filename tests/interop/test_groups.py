@@ -96,7 +96,7 @@ def test_commits_and_resumes(stage: Stage, family: str) -> None:
 
 
 @pytest.mark.scenario("leaves, and its partitions are reassigned at once")
-def test_who_leaves_is_replaced_at_once(stage: Stage, family: str) -> None:
+def test_leaving_member_is_replaced_at_once(stage: Stage, family: str) -> None:
     stays, leaves = stage.joined(family), stage.joined(family)
     leaves.leave()
     left = stage.wait("the leaving", lambda: stage.events("leave"))[0]
@@ -108,7 +108,7 @@ def test_who_leaves_is_replaced_at_once(stage: Stage, family: str) -> None:
 
 
 @pytest.mark.scenario("is killed, and is evicted")
-def test_who_is_killed_is_evicted(stage: Stage, family: str) -> None:
+def test_killed_member_is_evicted(stage: Stage, family: str) -> None:
     produce(stage, family)
     survivors = [stage.joined(family), stage.joined(family)]
     victim = stage.joined(family)

@@ -27,7 +27,7 @@ def tables() -> list[list[list[str]]]:
     return [table for table in found if table]
 
 
-def test_it_has_the_pinned_versions() -> None:
+def test_matrix_has_the_pinned_versions() -> None:
     versions = dict(tables()[0][1:])
     assert set(versions) == set(FAMILIES)
     assert versions | matrix.pinned() == versions

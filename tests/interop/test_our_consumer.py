@@ -232,7 +232,7 @@ async def test_commits_with_metadata(ground: Ground, protocol: str) -> None:
 
 
 @protocols
-async def test_a_topic_is_made_anew(ground: Ground, protocol: str) -> None:
+async def test_topic_is_deleted_and_created_again(ground: Ground, protocol: str) -> None:
     """What the new one of this name has is read from its begin, though more was read of the old one."""
     topic, group = ground.name("orders"), ground.name("group")
     ground.create_topic(topic, 2)
@@ -271,7 +271,7 @@ async def test_a_pattern_sees_new_topics(ground: Ground, protocol: str) -> None:
 
 
 @protocols
-async def test_who_polls_too_late_comes_back(ground: Ground, protocol: str) -> None:
+async def test_member_beyond_max_poll_interval_rejoins(ground: Ground, protocol: str) -> None:
     """After max_poll_interval it leaves; another takes all; with its next poll it has lost its share and gets another."""
     topic, group, notes = ground.name("orders"), ground.name("group"), Notes()
     ground.create_topic(topic, 2)
@@ -295,7 +295,7 @@ async def test_who_polls_too_late_comes_back(ground: Ground, protocol: str) -> N
 
 
 @protocols
-async def test_who_is_cancelled_leaves(ground: Ground, protocol: str) -> None:
+async def test_cancelled_consumer_leaves(ground: Ground, protocol: str) -> None:
     """The group is told at once, and does not wait for the end of a session."""
     topic, group, wire = ground.name("orders"), ground.name("group"), Wire()
     ground.create_topic(topic, 2)
@@ -370,7 +370,7 @@ async def test_wakeup_during_join_group(ground: Ground) -> None:
             nursery.cancel_scope.cancel()
 
 
-async def test_a_new_member_is_told_its_id(ground: Ground) -> None:
+async def test_new_member_gets_member_id_required(ground: Ground) -> None:
     """MEMBER_ID_REQUIRED; it comes back with the id at once, and joins."""
     topic, group, wire = ground.name("orders"), ground.name("group"), Wire()
     ground.create_topic(topic)
@@ -417,7 +417,7 @@ async def test_a_heartbeat_is_refused(ground: Ground, code: ErrorCode, what: str
         assert await values_of(consumer, 1) == ["after"]
 
 
-async def test_who_has_no_assignor_in_common_is_refused(ground: Ground) -> None:
+async def test_member_without_common_assignor_is_refused(ground: Ground) -> None:
     topic, group = ground.name("orders"), ground.name("group")
     ground.create_topic(topic)
     how: dict[str, Any] = {"group": group, "topics": [topic]}
@@ -441,7 +441,7 @@ async def test_a_group_that_may_not_be_joined(ground: Ground) -> None:
             await consumer.poll()
 
 
-async def test_a_group_that_chooses_what_nobody_has(ground: Ground) -> None:
+async def test_group_chooses_an_assignor_the_member_lacks(ground: Ground) -> None:
     topic, group = ground.name("orders"), ground.name("group")
     ground.create_topic(topic)
 
@@ -507,7 +507,7 @@ async def test_the_least_busy_broker_is_asked(busy: int) -> None:
             assert under_way[0].port not in {one.port for one in again}
 
 
-async def test_who_is_put_out_while_joining(ground: Ground) -> None:
+async def test_member_is_evicted_while_it_joins(ground: Ground) -> None:
     """Its JoinGroup is answered to one who is no member any more; it joins anew, and the user need not know."""
     topic, group = ground.name("orders"), ground.name("group")
     ground.create_topic(topic, 2)

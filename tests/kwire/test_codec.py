@@ -30,13 +30,13 @@ def test_trailing_bytes() -> None:
     assert str(caught.value) == f"HeartbeatRequest v0 at byte {len(DATA)}: 4 trailing bytes"
 
 
-def test_what_a_version_cannot_carry() -> None:
+def test_values_that_a_version_cannot_carry() -> None:
     with pytest.raises(EncodeError, match="group_instance_id: this version does not have the field"):
         encode(JoinGroupRequest(group_instance_id="i"), 4)
     assert encode(JoinGroupRequest(reason="ignorable"), 7) == encode(JoinGroupRequest(), 7)
 
 
-def test_what_a_version_lacks_has_its_default() -> None:
+def test_field_absent_in_a_version_has_its_default() -> None:
     assert decode(JoinGroupRequest, encode(JoinGroupRequest(rebalance_timeout_ms=9), 0), 0).rebalance_timeout_ms == -1
 
 
@@ -111,7 +111,7 @@ def test_strict(message: type, version: int, data: str, at: int | None, engine: 
 
 
 @pytest.mark.parametrize("kind", [bytearray, memoryview])
-def test_what_is_like_bytes(kind: type) -> None:
+def test_bytes_like_values(kind: type) -> None:
     data = encode(HeartbeatRequest(group_id="g"), 4)
     assert decode(HeartbeatRequest, kind(data), 4).group_id == "g"
 

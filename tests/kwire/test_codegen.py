@@ -39,7 +39,7 @@ def test_blocks_are_indented() -> None:
     assert run(text, names, {})["f"](0) == 2
 
 
-def test_functions_of_structs_see_what_they_are_given() -> None:
+def test_struct_functions_get_their_arguments() -> None:
     made = StructFunctions("default or not")
     name, lines = made.begin("is_set", "o")
     lines.add(f"return sign({made.is_not_initial('reason', schema_of(JoinGroupRequest).fields['reason'])})")

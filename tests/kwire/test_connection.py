@@ -68,7 +68,7 @@ def test_a_request_that_gets_no_answer() -> None:
     assert client.in_flight == 0
 
 
-def test_what_cannot_be_sent_leaves_no_trace() -> None:
+def test_failed_send_changes_no_state() -> None:
     client = ClientSide()
     with pytest.raises(EncodeError):
         client.send(HeartbeatRequest(generation_id=2**40), 0)

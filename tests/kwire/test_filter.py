@@ -80,7 +80,7 @@ NEVER = [  # filter, what is said, the character that is pointed at
 
 
 @pytest.mark.parametrize(("text", "said", "place"), NEVER)
-def test_what_never_holds_is_refused_with_its_place(text: str, said: str, place: int) -> None:
+def test_filter_that_never_matches_is_refused(text: str, said: str, place: int) -> None:
     with pytest.raises(FilterError) as raised:
         parse(text, columns())
     reason, shown, mark = str(raised.value).split("\n")

@@ -35,7 +35,7 @@ def test_splits_make_no_difference(frames: list[bytes], data: st.DataObject) -> 
 
 
 @given(frames=FRAMES, tail=st.binary(min_size=1, max_size=3))
-def test_what_is_incomplete_stays(frames: list[bytes], tail: bytes) -> None:
+def test_incomplete_frame_stays_in_the_buffer(frames: list[bytes], tail: bytes) -> None:
     buffer = FrameBuffer()
     buffer.feed(b"".join(map(pack, frames)) + tail)
     assert drain(buffer) == frames
@@ -110,7 +110,7 @@ def test_the_begin_of_a_frame_keeps_no_buffer_of_those_before():
 
 
 @pytest.mark.parametrize("piece", [1_000, 4_097, 50_000])
-def test_large_frames_come_in_many_pieces(piece: int) -> None:
+def test_large_frame_in_many_chunks(piece: int) -> None:
     frames = [bytes([number]) * size for number, size in enumerate([100_000, 0, 5_000, 70_000, 3, 200_000])]
     stream = b"".join(map(pack, frames))
     buffer, found, fed = FrameBuffer(), list[bytes](), 0
@@ -152,7 +152,7 @@ def test_large_frame_is_not_copied_when_it_is_complete() -> None:
     ],
     ids=["none", "prefix", "part", "whole", "empty", "more", "negative", "above the limit"],
 )
-def test_complete_says_whether_a_frame_can_be_read(data: bytes, complete: bool) -> None:
+def test_complete_is_true_for_a_whole_frame(data: bytes, complete: bool) -> None:
     frames = FrameBuffer(limit=100)
     frames.feed(data)
     assert frames.complete == complete

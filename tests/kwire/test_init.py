@@ -27,7 +27,7 @@ def test_all_is_sorted_and_complete() -> None:
 
 
 @pytest.mark.parametrize(("name", "home"), names_for_type_checkers().items())
-def test_a_name_is_what_type_checkers_think(name: str, home: str) -> None:
+def test_public_names_match_the_type_stub(name: str, home: str) -> None:
     assert getattr(kwire, name) is getattr(sys.modules[home], name)
 
 

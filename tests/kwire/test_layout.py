@@ -118,7 +118,7 @@ def deeper(inner: type) -> type:
     return type("Deeper", (), {"__annotations__": {"inner": inner}, "inner": Nested(inner)})
 
 
-def test_weight_of_what_is_lightest() -> None:
+def test_weight_of_the_lightest_message() -> None:
     """Never less than what CPython keeps."""
     message = resolve(JoinGroupResponse, 9)
     members = next(slot.node for slot in message.slots if slot.name == "members")

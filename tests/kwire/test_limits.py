@@ -49,7 +49,7 @@ REFUSED = {"groups without anything", "empty arrays", "unknown tags", "a tag in 
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("what", HOSTILE)
-def test_what_is_kept(what: str, size: int) -> None:
+def test_limits_of_kept_data(what: str, size: int) -> None:
     message, version, make = HOSTILE[what]
     data = make(size)
     tracemalloc.start()

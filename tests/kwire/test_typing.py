@@ -191,5 +191,5 @@ def test_a_users_project(check: Callable[[Path], Found], tmp_path: Path) -> None
     assert {key: short(type_) for key, type_ in types.items()} == expected
 
 
-def test_the_package_says_that_it_has_types() -> None:
+def test_package_has_a_py_typed_marker() -> None:
     assert (Path(kwire.__file__).parent / "py.typed").exists()

@@ -184,7 +184,7 @@ def test_broker_coordinates_the_groups_of_partitions_it_leads() -> None:
     assert all(len(listed) >= 30 for listed in found)
 
 
-def test_broker_1_says_that_it_is_broker_3() -> None:
+def test_broker_1_advertises_itself_as_broker_3() -> None:
     harness = BrokerHarness(brokers=3, first_node=1)
     name = next(f"g{number}" for number in range(50) if harness.broker.coordinator(f"g{number}") == 3)
     assert harness.leader("__consumer_offsets", home(name)) == 3
@@ -269,7 +269,7 @@ def test_all_offset_versions_read_and_write_one_group() -> None:
         assert commit(harness, written, 7, **who | {"generation_id_or_member_epoch": 9}) == E.ILLEGAL_GENERATION
 
 
-def test_what_a_client_forgets_its_group_still_knows() -> None:
+def test_group_keeps_a_member_that_its_client_forgot() -> None:
     """Whoever has id and generation goes on as the member, whatever connection or client it is."""
     harness = AssignorHarness(topics={"t": 3})
     for name in "ab":
@@ -335,7 +335,7 @@ def subscribes_otherwise(harness: AssignorHarness) -> None:
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_what_makes_a_group_rebalance(three: AssignorHarness, what, why: str, after: dict[str, list[int]]) -> None:
+def test_events_that_start_a_rebalance(three: AssignorHarness, what, why: str, after: dict[str, list[int]]) -> None:
     generation = three.members[0].generation
     what(three)
     three.live(15.0)
@@ -365,7 +365,7 @@ def test_unchanged_follower_that_rejoins_moves_nothing(three: AssignorHarness) -
 # --- joining and syncing -----------------------------------------------------------------------------------------
 
 
-def test_only_the_leader_is_told_who_is_in(three: AssignorHarness) -> None:
+def test_only_the_leader_gets_the_member_list(three: AssignorHarness) -> None:
     leader, *followers = three.members
     assert sorted(leader.listed) == sorted(member.member_id for member in three.members)
     assert [follower.listed for follower in followers] == [[], []]
@@ -396,7 +396,7 @@ def group_records(harness: BrokerHarness) -> list[GroupMetadataValue]:
     return found
 
 
-def test_what_the_leader_planned_is_written_and_handed_out() -> None:
+def test_leaders_assignment_is_stored_and_returned() -> None:
     """Followers send nothing with their SyncGroup and wait; the leader's brings the shares of all."""
     harness = AssignorHarness(topics={"t": 6}, config={"group.initial.rebalance.delay.ms": 500})
     leader, *followers = [harness.member(name) for name in "abc"]
@@ -495,7 +495,7 @@ def test_the_vote(proposals: list[str], elected: str) -> None:
     assert [member.generation for member in harness.members] == [1] * len(proposals)
 
 
-def test_whoever_lacks_what_the_others_can_do_is_refused() -> None:
+def test_member_without_the_groups_protocol_is_refused() -> None:
     harness = AssignorHarness(topics={"t": 4}, config={"group.initial.rebalance.delay.ms": 500})
     members = [harness.member("a", "range", "sticky"), harness.member("b", "roundrobin", "range")]
     harness.live(2.0)

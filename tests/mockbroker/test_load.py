@@ -146,7 +146,7 @@ def test_storm_of_joins_and_leaves_is_one_rebalance(harness):
     assert (len(group.members), len(group.pending), group.parked_joins) == (100, 0, 0)
 
 
-def test_ids_that_nobody_uses_are_forgotten(harness):
+def test_unused_member_ids_are_forgotten(harness):
     for _ in range(5_000):
         assert harness.ask(harness.join("g"), 5).error_code == E.MEMBER_ID_REQUIRED
     group = harness.broker.groups["g"]

@@ -113,7 +113,7 @@ MARKS = """
         assert len({kafka_cluster.bootstrap_servers, one.bootstrap_servers, three.bootstrap_servers}) == 3
         test_factory.made = one
 
-    def test_what_the_factory_made_is_gone(kafka_cluster):
+    def test_factory_clusters_are_closed(kafka_cluster):
         with pytest.raises(RuntimeError, match="the cluster is closed"):
             test_factory.made.events()
 """
@@ -144,7 +144,7 @@ WRONG = """
 """
 
 
-def test_what_is_wrong_is_said(pytester: pytest.Pytester) -> None:
+def test_invalid_marks_are_reported(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(WRONG)
     result = run(pytester)
     result.assert_outcomes(passed=1, failed=1, errors=3)
@@ -239,7 +239,7 @@ def test_nothing_is_left_at_the_end(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["left [[]] [[]]"])
 
 
-def test_who_does_not_use_it_does_not_load_it(pytester: pytest.Pytester) -> None:
+def test_plugin_is_loaded_only_when_used(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(LEFT)
     pytester.makepyfile("def test_one(): ...")
     result = run(pytester, "-s", "--markers")

@@ -185,7 +185,7 @@ def test_to_the_last_error() -> None:
     assert outcomes() == OUTCOMES.read_text("utf-8")
 
 
-def test_the_page_tells_of_all_scenarios() -> None:
+def test_page_has_all_scenarios() -> None:
     page = (ROOT / "docs" / "failover.md").read_text("utf-8")
     assert "\n".join(table()) in page
     assert all(f"- {name}: {what}" in page for name, what in MOMENTS.items())

@@ -381,7 +381,7 @@ def test_large_requests_and_answers(cluster):
         assert talk.ask(*BEAT).error_code == HEARD
 
 
-async def test_slow_and_lost_handshakes_hold_nobody(clock):
+async def test_slow_handshakes_delay_no_other_client(clock):
     """Byte by byte, or not at all: whoever shakes hands forever is sent away, and an idle client stays."""
     tls = Tls(Settings(), "127.0.0.1")
     assert tls.files.ca is not None
@@ -431,7 +431,7 @@ def resident_kib() -> int:
 
 
 @pytest.mark.parametrize("listener", PROTOCOLS)
-def test_who_came_by_a_listener_is_told_its_ports(cluster, listener):
+def test_metadata_has_the_ports_of_the_clients_listener(cluster, listener):
     context = context_of(cluster) if listener.endswith("SSL") else None
     ports = [int(server.rpartition(":")[2]) for server in cluster.listeners[listener].split(",")]
     with SecureConnection(cluster.listeners[listener], context) as talk:
@@ -450,7 +450,7 @@ def test_who_came_by_a_listener_is_told_its_ports(cluster, listener):
     assert cluster.bootstrap_servers == cluster.listeners[PLAIN]
 
 
-def test_what_was_asked_is_told_without_passwords(cluster):
+def test_request_log_redacts_passwords(cluster):
     with SecureConnection(cluster.listeners[SASL]) as talk:
         talk.authenticate()
     asked = [request.body for request in cluster.requests("SaslAuthenticate")]

@@ -224,7 +224,7 @@ def test_wrong_usage(arguments):
     assert CliRunner().invoke(command, arguments).exit_code == 2
 
 
-def test_without_java_it_says_so(tmp_path):
+def test_missing_java_is_reported(tmp_path):
     asked = ["pipeline", "--input", str(traces.COMMITTED[0]), "--output", str(tmp_path / "out")]
     environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {"PATH": str(tmp_path)}
     with commands.command(*asked, env=environment) as process:

@@ -36,7 +36,7 @@ def test_rows_by_capture_and_day(tmp_path, capture_id):
     assert days == ["date=1970-01-01", "date=1970-01-02", f"date={parts.UNKNOWN_DAY}"]
 
 
-def test_what_another_attempt_wrote_is_not_put_in_place(tmp_path):
+def test_files_of_another_attempt_are_not_used(tmp_path):
     """Of a task that was cut off, that failed, or that ran twice."""
     cut_off = parts.Parts(str(tmp_path / "s"))
     cut_off.add("frames", [frame("c", 1)])
@@ -46,7 +46,7 @@ def test_what_another_attempt_wrote_is_not_put_in_place(tmp_path):
     assert parquet.read(tmp_path / "t", ["frames"]) == {"frames": [frame("c", 1)]}
 
 
-def test_only_what_is_stale_goes(tmp_path):
+def test_only_stale_files_are_deleted(tmp_path):
     def put(number: Any, mark: int, stale: Any) -> list[Any]:
         told = written(tmp_path / "s", "frames", [frame("c", 1, number)], mark) if mark else []
         parts.put(str(tmp_path / "s"), str(tmp_path / "t"), "c", told, stale)

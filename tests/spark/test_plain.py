@@ -46,12 +46,12 @@ class Runs:
 
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
-def test_a_value_comes_back(value: object) -> None:
+def test_value_round_trip(value: object) -> None:
     found = plain.loads(plain.dumps(value))
     assert (type(found), found) == (type(value), value)
 
 
-def test_what_is_shared_stays_shared() -> None:
+def test_shared_objects_stay_shared() -> None:
     one = _Count(3)
     found = plain.loads(plain.dumps([one, {"again": one}]))
     assert found[0] is found[1]["again"]

@@ -86,7 +86,7 @@ def test_damage_is_a_row(long, tmp_path):
     assert "ends inside a record" in last["problem"]
 
 
-def test_what_is_no_capture(tmp_path):
+def test_files_that_are_not_captures(tmp_path):
     (tmp_path / "empty.pcap").touch()
     (tmp_path / "text.pcap").write_text("not a capture at all, for sure")
     for name in ("empty.pcap", "text.pcap"):
@@ -105,7 +105,7 @@ class TestStream:
     def stream(self, folder: Any, settle: float = 0.0, most: int = 0) -> Any:
         return source.CaptureStream([str(folder)], 1 << 20, settle, most)
 
-    def test_files_come_in_the_order_of_their_times(self, long, tmp_path):
+    def test_files_are_read_in_order_of_their_times(self, long, tmp_path):
         paths = traces.cut(long, tmp_path / "r", 3)
         paths[0].rename(tmp_path / "r" / "z-first.pcap")
         stream = self.stream(tmp_path / "r")
@@ -127,7 +127,7 @@ class TestStream:
         end = stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())
         assert end["path"].endswith("rotated-0.pcap")
 
-    def test_what_was_not_there_at_the_start_waits_for_the_next_run(self, long, tmp_path):
+    def test_files_added_during_a_run_wait_for_the_next(self, long, tmp_path):
         _, second, _ = traces.cut(long, tmp_path / "r", 3)
         later = second.rename(tmp_path / "later")
         stream = self.stream(tmp_path / "r")
@@ -136,7 +136,7 @@ class TestStream:
         end = stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())
         assert end["path"].endswith("rotated-2.pcap")
 
-    def test_timers_are_told_the_time_once_after_each_silence(self, long, tmp_path):
+    def test_timers_run_once_after_each_silence(self, long, tmp_path):
         paths = traces.cut(long, tmp_path / "r", 2)
         later = paths[1].rename(tmp_path / "later")
         stream = source.CaptureStream([str(tmp_path / "r")], 1 << 20, 0.0, 0, idle=0.0)

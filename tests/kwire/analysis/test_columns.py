@@ -24,7 +24,7 @@ def test_rows_go_through_arrow(name: str) -> None:
     assert rows_of(arrow_table(TABLES[name], rows)) == rows
 
 
-def test_what_is_not_utf8_stops_no_table() -> None:
+def test_invalid_utf8_stops_no_table() -> None:
     table = TABLES["members"]
     row = table.row(group_id="a\udcff", subscription=["b\udc80", "c"])
     assert rows_of(arrow_table(table, [row])) == [row | {"group_id": "a\\udcff", "subscription": ["b\\udc80", "c"]}]

@@ -37,6 +37,6 @@ def test_watermarks_of_a_fetch() -> None:
     assert [(mark.topic, mark.partition, mark.offset) for mark in watermarks(call)] == [("tea", 0, 7)]
 
 
-def test_topics_that_are_gone_are_not_named() -> None:
+def test_deleted_topics_have_no_name() -> None:
     answer = DeleteTopicsResponse(responses=[DeleteTopicsResponse.Topic(name="tea", topic_id=UUID(int=9))])
     assert topic_names(CallLog().call("a", 0, DeleteTopicsRequest(), answer, 6)) == {}

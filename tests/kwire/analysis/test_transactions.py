@@ -214,7 +214,7 @@ def story() -> CallLog:
     return log
 
 
-def test_group_totals_have_what_was_committed() -> None:
+def test_group_totals_count_committed_offsets() -> None:
     (group,) = groups(story().tables())
     (found,) = group["commits"]
     assert {name: found[name] for name in ("count", "committed", "refused", "aborted", "unknown")} == {

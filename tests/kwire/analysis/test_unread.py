@@ -193,7 +193,7 @@ def test_times_of_a_connection_are_bounded() -> None:
     assert times[-1] == ((MOST - 1) * 2_000_000, (MOST + 4) * 2_000_000 + 2, "orders")
 
 
-def test_what_is_of_another_cluster_does_not_concern_a_group() -> None:
+def test_unread_data_of_another_cluster_is_not_the_groups() -> None:
     clusters = Clusters([ClusterStatement(1, "c1", "b:1", "one", ()), ClusterStatement(1, "c2", "b:2", "two", ())])
     found = [Unread(5, 7, "c1", "b:1", None), Unread(15, 17, "c3", "b:3", None)]
     assert in_cluster(found, "one", clusters).between(6, 9)

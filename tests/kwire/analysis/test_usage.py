@@ -9,7 +9,7 @@ from kwire.messages import APIS
 from kwire.messages.metadata import MetadataRequest, MetadataResponse
 
 
-def test_refusals_say_what_they_are_about() -> None:
+def test_refusals_name_api_and_version() -> None:
     log = CallLog()
     log.commit("a", 0, 1, 3, 5, error=22)
     assert refusals(log.calls[0]) == [Refusal(22, "billing", "tea", 3)]
@@ -55,7 +55,7 @@ VERSIONS = [(0, 2, True), (0, 3, False), (1, 3, True), (8, 1, True), (11, 0, Fal
 
 
 @pytest.mark.parametrize(("key", "version", "removed"), VERSIONS)
-def test_what_kafka_4_removed(key: int, version: int, removed: bool) -> None:
+def test_versions_removed_in_kafka_4(key: int, version: int, removed: bool) -> None:
     assert removed_in_4(key, version) is removed
 
 

@@ -22,7 +22,7 @@ def test_no_members_and_no_topics() -> None:
     assert share_out(without_racks({"t": 0, "u": 1}), {"a": Subscription(["t", "u"])}) == {"a": [("u", 0)]}
 
 
-def test_topics_come_in_the_order_of_a_hash_map() -> None:
+def test_topics_are_in_hash_map_order() -> None:
     topics = without_racks({"orders": 1, "payments": 1})
     assert share_out(topics, {"a": Subscription(["orders", "payments"])}) == {"a": [("payments", 0), ("orders", 0)]}
 

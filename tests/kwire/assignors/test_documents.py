@@ -63,7 +63,7 @@ def test_sticky_moves_less_than_round_robin_when_one_leaves() -> None:
     assert loads(sticky.assigned()) == loads(round_robin.assigned()) == [4, 4]
 
 
-def test_mixed_subscriptions_sticky_keeps_what_is_owned() -> None:
+def test_mixed_subscriptions_sticky_keeps_owned() -> None:
     ring, ring_after = named("rr-mixed-subscription", "roundrobin"), named("rr-mixed-after-C0-leaves", "roundrobin")
     sticky, sticky_after = named("sticky-mixed", "sticky"), named("sticky-mixed-after-C0-leaves", "sticky")
     assert stay(ring.expected, ring_after.assigned()) == 3
@@ -151,7 +151,7 @@ def test_built_in_assignors_use_racks_of_replicas_not_of_leaders(own: ModuleType
     assert found("range", everywhere) == {"consumer1": [0, 1], "consumer2": [2, 3]}
 
 
-def test_what_could_move_in_the_uneven_ring_is_t1p1() -> None:
+def test_only_t1p1_can_move_in_the_uneven_ring() -> None:
     """One document says t1p2, of a topic with partitions 0 and 1; the other says what it means."""
     group = named("rr-mixed-subscription", "roundrobin")
     found = {member_id: set(listed) for member_id, listed in group.assigned().items()}

@@ -29,7 +29,7 @@ def test_a_move_is_counted_from_where_a_partition_was_first() -> None:
     assert movements.instead(("t", 1), B, A) == ("t", 1)
 
 
-def test_what_is_back_has_not_moved() -> None:
+def test_partition_that_returns_has_not_moved() -> None:
     movements = Movements(partition_hash)
     movements.add(("t", 0), A, B)
     movements.add(("t", 0), B, A)

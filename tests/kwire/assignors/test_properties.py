@@ -78,7 +78,7 @@ def kept(before: Shares, after: Shares) -> int:
 @pytest.mark.parametrize("name", CLIENT)
 @settings(max_examples=amount(40, 100))
 @given(mixed())
-def test_every_partition_has_one_owner_who_subscribes(name: str, group: tuple[Topics, dict[str, Subscription]]) -> None:
+def test_every_partition_has_one_subscribed_owner(name: str, group: tuple[Topics, dict[str, Subscription]]) -> None:
     topics, members = group
     answer = assignor(name).assign(topics, members)
     check(answer, topics, members)

@@ -35,7 +35,7 @@ def test_shares(count: int, members: str, shares: list[tuple[str, list[int]]]) -
     assert [(who, list(share)) for who, share in range_assignor.shares(count, members)] == shares
 
 
-def test_static_members_come_first_and_by_instance_id() -> None:
+def test_static_members_are_first_by_instance_id() -> None:
     members = {
         "a": MemberSubscription([T1]),
         "b": MemberSubscription([T1], instance_id="2"),

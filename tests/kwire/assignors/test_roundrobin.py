@@ -26,6 +26,6 @@ def test_ring_continues_across_topics() -> None:
     assert share_out(without_racks({"t": 1, "u": 1}), members) == {"a": [("t", 0)], "b": [("u", 0)]}
 
 
-def test_static_members_come_first() -> None:
+def test_static_members_are_first() -> None:
     members = {"a": Subscription(["t"]), "b": Subscription(["t"], instance_id="i")}
     assert share_out(without_racks({"t": 1}), members) == {"a": [], "b": [("t", 0)]}

@@ -47,7 +47,7 @@ def test_the_example_of_two_releases() -> None:
         (V1[:-6], Claim((), -1)),
     ],
 )
-def test_what_the_user_data_of_sticky_claims(user_data: bytes | None, said: Claim) -> None:
+def test_owned_partitions_in_sticky_user_data(user_data: bytes | None, said: Claim) -> None:
     assert claim(Subscription(["t"], user_data, owned=[("t", 9)], generation=7)) == said
 
 
@@ -62,7 +62,7 @@ def test_what_the_user_data_of_sticky_claims(user_data: bytes | None, said: Clai
         (b"\0\0\x05", -1, -1),
     ],
 )
-def test_what_a_subscription_of_cooperative_sticky_claims(
+def test_owned_partitions_in_cooperative_subscriptions(
     user_data: bytes | None, generation: int, said: int | None
 ) -> None:
     member = Subscription(["t"], user_data, [("t", 0)], generation)
@@ -90,7 +90,7 @@ def test_no_members_and_no_topics() -> None:
     assert share_out({}, {"a": Subscription(["t"]), "b": Subscription([])}) == {"a": [], "b": []}
 
 
-def test_what_is_no_more_is_not_owned() -> None:
+def test_deleted_partitions_are_not_owned() -> None:
     """Java gives such a partition, or others twice."""
     owned = [("t", 0), ("t", 1), ("gone", 0), ("t", -1)]
     for b in (["t"], ["t", "u"]):  # homogeneous and heterogeneous
@@ -110,7 +110,7 @@ def test_an_earlier_owner_that_takes_no_part() -> None:
     assert shares == {"a": [("t", 1), ("t", 2)], "b": [], "c": [("u", 0)]}  # t-0 moves to c, a generation later
 
 
-def test_cooperative_withholds_what_moves() -> None:
+def test_cooperative_withholds_moving_partitions() -> None:
     two = without_racks({"t": 2})
     before = {"a": Subscription(["t"], None, [("t", 0), ("t", 1)], 1), "b": Subscription(["t"])}
     assert share_out_cooperatively(two, before) == {"a": [("t", 0)], "b": []}

@@ -43,7 +43,7 @@ def test_the_last_partition_moves() -> None:
     assert uniform_heterogeneous.assign(members, {T1: 3, T2: 0}) == {"a": {T1: [0, 1]}, "b": {T1: [2]}}
 
 
-def test_who_has_none_of_the_topic_gives_none() -> None:
+def test_member_without_the_topic_gives_up_none() -> None:
     members = {
         "a": MemberSubscription([T1], {T1: [0]}),
         "b": MemberSubscription([T1, T2], {T2: [0, 1, 2]}),

@@ -19,7 +19,7 @@ def test_a_leader_with_directories() -> None:
     assert decode_stored(LeaderChangeMessage, encode_stored(message, 1)) == (message, 1)
 
 
-def test_a_message_that_says_another_version() -> None:
+def test_message_with_another_version_field() -> None:
     with pytest.raises(EncodeError, match="LeaderChangeMessage v1, version: the field is 0"):
         encode_stored(LeaderChangeMessage(), 1)
 

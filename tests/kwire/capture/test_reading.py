@@ -25,7 +25,7 @@ def test_connections_follow_their_calls() -> None:
         assert problems == []
 
 
-def test_calls_come_in_the_order_in_which_they_were_complete() -> None:
+def test_calls_are_in_order_of_completion() -> None:
     for path in COMMITTED:
         times = [call.response_us for call in read(path).calls() if call.response_us is not None]
         assert times == sorted(times)

@@ -29,7 +29,7 @@ def test_form() -> None:
     assert printed(result) == [{"type": "ConsumerProtocolAssignment", "version": 0, "fields": fields}]
 
 
-def test_newer_version_keeps_what_it_cannot_read() -> None:
+def test_newer_version_keeps_unknown_bytes() -> None:
     stored = "0009" + "00000000" + "ffffffff" + "cafe"
     result = kwire("blob", "ConsumerProtocolAssignment", given=json.dumps({"hex_as_stored": stored}))
     (form,) = printed(result)

@@ -84,7 +84,7 @@ def test_damage_is_a_row_and_exit_code_1(tmp_path: Path) -> None:
     assert "ends inside a record" in kwire("capture", "--format", "table", str(bad)).stdout
 
 
-def test_what_was_not_looked_at_is_a_row(tmp_path: Path) -> None:
+def test_skipped_data_is_a_row(tmp_path: Path) -> None:
     """Packets that are not TCP are no damage; those of a link that is not known may have been Kafka's."""
     packets = records(PATH)
     udp = [(time_us, data[:23] + b"\x11" + data[24:], size) for time_us, data, size in packets[:3]]

@@ -9,7 +9,7 @@ from commands import kwire, printed
 GOOD: dict[str, Any] = {"direction": "request", "api_key": 12, "api_version": 0, "body": {"group_id": "g"}}
 
 
-def test_what_may_be_left_out() -> None:
+def test_fields_that_may_be_omitted() -> None:
     assert printed(kwire("encode", given=json.dumps(GOOD))) == [{"hex": "000c000000000000ffff000167000000000000"}]
 
 

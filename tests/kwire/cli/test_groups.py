@@ -76,7 +76,7 @@ def test_what_if_as_text() -> None:
     ]
 
 
-def test_what_if_of_rebalances_that_would_not_have_been() -> None:
+def test_what_if_without_some_rebalances() -> None:
     lines = kwire("groups", CAPTURE, "--what-if", "sticky").stdout.splitlines()
     assert "  what if sticky: partitions moved 3, rebalances 3 instead of 4, imbalance up to 1 instead of 2" in lines
     assert any(line.startswith("      generation 3, not needed: moved 0 instead of 1, ") for line in lines)
@@ -102,7 +102,7 @@ def test_what_if_as_json(tmp_path: Path) -> None:
     assert len(found["what_if_assignments"]) == 3 * 4
 
 
-def test_what_if_says_what_is_missing() -> None:
+def test_what_if_names_missing_evidence() -> None:
     capture = str(CAPTURES / "kafka-python-3.0.12__kafka-4.2.0__admin.pcap")
     done = kwire("groups", capture, "--what-if", "sticky")
     assert done.exit_code == 0
@@ -111,7 +111,7 @@ def test_what_if_says_what_is_missing() -> None:
     assert group["what_if"] == {"generations": [], "sum": None}
 
 
-def test_what_if_knows_the_assignor() -> None:
+def test_what_if_takes_a_known_assignor() -> None:
     done = kwire("groups", CAPTURE, "--what-if", "best")
     assert (done.exit_code, done.stdout) == (2, "")
     known = "'range', 'roundrobin', 'sticky', 'cooperative-sticky', 'sticky-0.11', 'uniform'"
@@ -210,7 +210,7 @@ def test_folder_and_one_group() -> None:
     ]
 
 
-def test_cut_file_gives_what_is_before_the_cut(tmp_path: Path) -> None:
+def test_truncated_file_is_read_up_to_the_cut(tmp_path: Path) -> None:
     path = tmp_path / "cut.pcap"
     path.write_bytes(gzip.decompress(Path(CAPTURE).read_bytes())[:40_000])
     done = kwire("groups", str(path))

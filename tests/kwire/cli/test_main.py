@@ -116,7 +116,7 @@ def test_every_verb_is_among_those_that_print() -> None:
 
 
 @pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
-def test_a_reader_that_is_gone_ends_quietly(arguments: list[str]) -> None:
+def test_closed_stdout_pipe_ends_quietly(arguments: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with command(*arguments, stdout=writing) as process:

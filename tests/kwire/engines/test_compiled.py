@@ -122,7 +122,7 @@ def test_encoding_stops_after_so_many_elements() -> None:
     assert [run_to_end(encode_in_slices(value, 12, size))[0] for size in (1, 6, 7, 100)] == [18, 3, 2, 0]
 
 
-def test_encoding_in_slices_refuses_what_encoding_refuses() -> None:
+def test_encoding_in_slices_refuses_the_same_values() -> None:
     value = HeartbeatRequest(group_id="g" * 40_000, member_id="\ud800")
     with pytest.raises(EncodeError) as at_once:
         encode(value, 4)
@@ -279,7 +279,7 @@ def test_a_struct_may_be_called_anything(name: str) -> None:
     assert both_decode(outer, 0, encoded) == value
 
 
-def test_tagged_fields_whose_names_run_together() -> None:
+def test_tagged_fields_with_colliding_names() -> None:
     foo = declare(type("Foo", (), {"__annotations__": {"bar_x": int}, "bar_x": Int32("1+", tag=0)}))
     foo_bar = declare(type("Foo_bar", (), {"__annotations__": {"x": str}, "x": String("1+", tag=0)}))
     body = {"__annotations__": {"one": foo, "two": foo_bar}, "one": Nested(foo), "two": Nested(foo_bar)}
@@ -301,7 +301,7 @@ LIKE_OTHERS = [  # a field, a value of another type
 
 
 @pytest.mark.parametrize(("field", "value"), LIKE_OTHERS)
-def test_what_is_like_bytes_and_text(field: str, value: Any) -> None:
+def test_bytes_like_and_str_subclasses(field: str, value: Any) -> None:
     request = JoinGroupRequest(protocols=[JoinGroupRequest.Protocol(**{field: value})])
     encoded = both_encode(request, 9)
     assert encoded is not None
@@ -353,7 +353,7 @@ def test_made_once() -> None:
     )
 
 
-def test_source_runs_and_names_what_it_is() -> None:
+def test_source_compiles_and_names_its_message() -> None:
     source = compiled.source(HeartbeatRequest, 4)
     assert source.count("# HeartbeatRequest v4\n") == 2
     space = {**codegen.SPACE, **generated.NAMES, "_HeartbeatRequest": HeartbeatRequest}

@@ -86,7 +86,7 @@ def test_decode_error_three_levels_down() -> None:
     assert (caught.value.path, caught.value.offset) == (path, len(data) - 8)
 
 
-def test_offsets_count_from_the_start_of_what_was_given() -> None:
+def test_offsets_count_from_the_start_of_the_data() -> None:
     with pytest.raises(DecodeError) as caught:
         reference.decode(HeartbeatRequest, b"header" + b"\x00\x05g", 6, 0, weight_limit(9))
     assert str(caught.value) == "HeartbeatRequest v0 at byte 6, group_id: expected 5 bytes, found 1"
@@ -132,7 +132,7 @@ HUGE: list[tuple[str, type, int, bytes]] = [
 
 
 @pytest.mark.parametrize(("message", "version", "data"), [row[1:] for row in HUGE], ids=[row[0] for row in HUGE])
-def test_what_is_promised_costs_nothing(message: type, version: int, data: bytes) -> None:
+def test_huge_declared_length_allocates_nothing(message: type, version: int, data: bytes) -> None:
     struct(message, version)
     compiled.reader_of(message, version, compiled.PLAIN)
     tracemalloc.start()

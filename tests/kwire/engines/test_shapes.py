@@ -19,7 +19,7 @@ def element(message: type, version: int, *names: str) -> Record:
 PARTITION = element(MetadataResponse, 12, "topics", "partitions")
 
 
-def test_what_can_be_a_row() -> None:
+def test_structs_that_can_be_rows() -> None:
     assert uniform(PARTITION)
     assert not uniform(element(MetadataResponse, 12, "topics")), "an array of structs"
     assert not uniform(element(ProduceRequest, 9, "topic_data", "partition_data")), "records"
@@ -32,7 +32,7 @@ def test_loop_is_generated_for_a_repeated_shape() -> None:
     assert shapes[4, 4, 1] is shapes[4, 4, 1]
 
 
-def test_no_input_makes_loops_without_end() -> None:
+def test_every_input_ends_its_loops() -> None:
     shapes = Shapes(PARTITION, ReaderOptions())
     for n in range(100):
         for _ in range(WARM):

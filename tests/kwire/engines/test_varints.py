@@ -24,7 +24,7 @@ def test_uvarint(value: int, data: str) -> None:
     assert uvarint(value).hex() == data
 
 
-def test_the_table_is_what_its_places_say() -> None:
+def test_varint_table_has_the_right_entries() -> None:
     assert len(SHORT) == 8192
     for value, data in enumerate(SHORT):
         assert sum((byte & 0x7F) << 7 * place for place, byte in enumerate(data)) == value

@@ -8,7 +8,7 @@ def explanation_of(tree: TreeBuilder) -> Explanation:
     return Explanation("", b"", tree.done())
 
 
-def test_a_node_is_what_is_in_it() -> None:
+def test_node_spans_its_children() -> None:
     tree = TreeBuilder(100, "outer.")
     tree.open(0, "list", "array of int8", 2)
     tree.leaf(0, 4, "list.(count)", "int32", 2)

@@ -84,7 +84,7 @@ def test_a_batch() -> None:
 
 
 @pytest.mark.parametrize("codec", [codec for codec in NAMES if codec])
-def test_what_is_compressed(codec: int) -> None:
+def test_compressed_records(codec: int) -> None:
     found = told(build_batch(RECORDS, codec=codec))
     assert problems(found) == []
     (packed,) = [leaf for leaf in found.leaves() if leaf.unpacked]
@@ -139,7 +139,7 @@ BROKEN = [  # data, what is said of its end
 
 
 @pytest.mark.parametrize(("data", "said"), BROKEN)
-def test_what_is_no_batch(data: bytes, said: str) -> None:
+def test_bytes_that_are_not_a_batch(data: bytes, said: str) -> None:
     found = told(build_batch(RECORDS) + data)
     assert problems(found) == []
     ((path, error),) = unread(found)

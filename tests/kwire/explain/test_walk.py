@@ -215,7 +215,7 @@ REFUSED = [  # frame, paths of the decoded leaves, path and offset of the rest
 
 
 @pytest.mark.parametrize(("frame", "paths", "path", "offset"), REFUSED)
-def test_what_cannot_be_read(frame: str, paths: list[str], path: str, offset: int) -> None:
+def test_unreadable_bytes(frame: str, paths: list[str], path: str, offset: int) -> None:
     found = explain_request(bytes.fromhex(frame))
     assert found.error is not None
     *read, rest = found.leaves()
@@ -316,7 +316,7 @@ def test_damaged_subscription_is_reported(metadata: bytes) -> None:
     assert [piece.type for piece in found.leaves() if piece.path.startswith("protocols[0].metadata")][-1] == UNREAD
 
 
-def test_what_does_not_say_its_protocol_type() -> None:
+def test_metadata_without_protocol_type() -> None:
     for data, held in ((b"?", 0), (encode_stored(ConsumerProtocolAssignment(), 0), 3)):
         request = SyncGroupRequest(assignments=[SyncGroupRequest.Assignment(assignment=data)])
         found = explain_request(encode_request(request, 0, correlation_id=1))

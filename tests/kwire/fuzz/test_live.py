@@ -163,7 +163,7 @@ WRONG: list[tuple[str, Answer, str, float]] = [  # kind, what the proxy does, ex
 
 
 @pytest.mark.parametrize(("kind", "answer", "detail", "patience"), WRONG)
-def test_what_is_wrong_is_found_and_found_again(
+def test_violation_is_found_and_reproduced(
     address: tuple[str, int], monkeypatch: pytest.MonkeyPatch, kind: str, answer: Answer, detail: str, patience: float
 ) -> None:
     monkeypatch.setattr(session, "RESPONSE_TIME", patience)

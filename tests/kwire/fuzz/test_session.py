@@ -45,11 +45,11 @@ def test_one_step_is_broken_and_few_follow() -> None:
         assert len(found) <= at + 4
 
 
-def test_the_same_chance_says_the_same() -> None:
+def test_same_seed_gives_the_same_session() -> None:
     assert [steps(session(seed)) for seed in range(20)] == [steps(session(seed)) for seed in range(20)]
 
 
-def test_what_is_not_broken_can_be_read() -> None:
+def test_unmutated_frames_decode() -> None:
     for seed in range(200):
         for step in steps(session(seed)):
             if not step.broken:
@@ -96,7 +96,7 @@ def test_learned_ids_are_used_in_requests() -> None:
     raise AssertionError("no Heartbeat in any of them")
 
 
-def test_only_what_both_have() -> None:
+def test_only_versions_that_both_sides_have() -> None:
     assert shared({12: range(3, 99), 999: range(1), 0: range(0)}) == {12: [3, 4]}
 
 

@@ -44,7 +44,7 @@ def test_elements() -> None:
 
 
 @pytest.mark.parametrize("size", range(14))
-def test_what_cannot_be_read_has_the_sites_before_it(size: int) -> None:
+def test_malformed_frame_has_the_sites_before_the_error(size: int) -> None:
     data = encode(full(HeartbeatRequest, 4), 4)
     assert told(message_sites(HeartbeatRequest, data[:size], 4)) == [
         (path, offset, end, value, whole if whole <= size else end)

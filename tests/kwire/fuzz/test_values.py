@@ -55,7 +55,7 @@ def test_the_same_seed_gives_the_same_values() -> None:
     ]
 
 
-def test_what_is_known_is_used() -> None:
+def test_known_names_are_used() -> None:
     random, known = Random(3), {"groupId": "mine", "member_id": ["a", "b"], "topicName": "t"}
     beats = [any_value(HeartbeatRequest, 4, random, known) for _ in range(100)]
     assert sum(beat.group_id == "mine" for beat in beats) > 70

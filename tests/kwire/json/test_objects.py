@@ -118,6 +118,6 @@ def test_unknown_version() -> None:
         to_json(HeartbeatRequest(), 5)
 
 
-def test_what_is_absent_has_its_default() -> None:
+def test_absent_field_has_its_default() -> None:
     assert from_json(JoinGroupRequest, {}, 9) == JoinGroupRequest()
     assert dataclasses.is_dataclass(from_json(JoinGroupRequest, {}, 9))

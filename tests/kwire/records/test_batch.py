@@ -48,7 +48,7 @@ def test_round_trip(records: list[Record], codec: int, base_offset: int) -> None
     flags=st.tuples(st.booleans(), st.booleans()),
     epoch=st.integers(-1, 2**31 - 1),
 )
-def test_what_compaction_and_brokers_make_of_a_batch(
+def test_batches_rewritten_by_brokers_and_compaction(
     gaps: list[int],
     before: int,
     behind: int,
@@ -93,7 +93,7 @@ def test_the_first_kept_offset_is_that_of_the_batch() -> None:
     "wrong",
     [{"base_offset": 2**63}, {"producer_epoch": 2**15}, {"log_append_time": -(2**63) - 1}, {"last_offset": 2**31}],
 )
-def test_what_a_header_cannot_hold(wrong: dict[str, int]) -> None:
+def test_values_that_a_batch_header_cannot_hold(wrong: dict[str, int]) -> None:
     with pytest.raises(EncodeError, match="RecordBatch: a header field is out of range"):
         build_batch([Record()], **wrong)  # type: ignore[arg-type]
 

@@ -45,7 +45,7 @@ def test_nothing_whole(data: bytes | None) -> None:
     assert list(read(data)) == []
 
 
-def test_what_is_cut_short_is_left_out() -> None:
+def test_truncated_batch_is_left_out() -> None:
     ends = [len(OLD) // 2, len(OLD), len(OLD + WRAPPED), len(MIXED)]
     for cut in range(len(MIXED) + 1):
         assert len(list(read(MIXED[:cut]))) == sum(end <= cut for end in ends)

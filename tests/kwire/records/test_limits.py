@@ -13,7 +13,7 @@ MIB = 1024 * 1024
     ("size", "most"),
     [(0, 16 * MIB), (1, 16 * MIB), (167_772, 16 * MIB), (167_773, 16_777_300), (MIB, 100 * MIB), (2 * MIB, 128 * MIB)],
 )
-def test_what_compressed_bytes_may_become(size: int, most: int) -> None:
+def test_limit_of_decompressed_bytes(size: int, most: int) -> None:
     assert limits.decompressed(size) == most
 
 

@@ -186,7 +186,7 @@ def test_bad_message(data: bytes, kind: type[DecodeError], offset: int, text: st
     assert (type(error), error.message, error.offset, found) == (kind, "Message", len(before) + offset, text)
 
 
-def test_messages_before_a_broken_one_come_first() -> None:
+def test_messages_before_a_malformed_one_are_read() -> None:
     reader = read_message(packed(ONE + changed(ONE, 20, ">b", 1))).records()
     assert next(reader).value == b"v"
     with pytest.raises(CrcError):
@@ -241,7 +241,7 @@ def check(data: bytes, verify_crc: bool) -> None:
     assert 0 <= at <= len(data)
 
 
-def test_what_message_sets_cannot_hold() -> None:
+def test_values_that_message_sets_cannot_hold() -> None:
     with pytest.raises(ValueError, match="at least one record"):
         build_message_set([])
     with pytest.raises(ValueError, match="message sets have magic 0 or 1, got 2"):

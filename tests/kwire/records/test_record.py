@@ -71,7 +71,7 @@ def test_both_readers_agree(records: list[Record], changes: list[tuple[int, int]
     assert answers[0] == answers[1]
 
 
-def test_many_records_come_some_at_a_time() -> None:
+def test_records_are_read_in_chunks() -> None:
     records = [Record(value=b"v", timestamp=n) for n in range(3 * RECORDS_AT_ONCE + 1)]
     parts = list(read_records(write_records(records, None, 0), 0, len(records), 0, 0, None, Record))
     assert [len(part) for part in parts] == [RECORDS_AT_ONCE] * 3 + [1]
@@ -84,7 +84,7 @@ def test_more_records_than_there_are_short_varints(count: int) -> None:
     assert [each.offset for each in read(write_records(records, None, 0), len(records))] == list(range(len(records)))
 
 
-def test_records_before_a_broken_one_come_first() -> None:
+def test_records_before_a_malformed_one_are_read() -> None:
     data = write_records([Record(value=b"v")] * 5, None, 0)
     reader = chain.from_iterable(read_records(data[:-3], 0, 5, 0, 0, None, Record))
     assert [next(reader).offset for _ in range(4)] == [0, 1, 2, 3]
@@ -124,7 +124,7 @@ def test_sums_wrap_as_in_java() -> None:
     assert (record.timestamp, record.offset) == (-2, -(2**63))
 
 
-def test_records_are_equal_by_what_they_hold() -> None:
+def test_records_are_equal_by_value() -> None:
     assert Record(headers=[("h", b"")]) == Record(headers=(("h", b""),))
     assert Record(key=b"") != Record(key=None)
     assert Record() != "record"
@@ -178,7 +178,7 @@ LENIENT = [  # what, body, what it is read as
 
 
 @pytest.mark.parametrize(("body", "expected"), [row[1:] for row in LENIENT], ids=[row[0] for row in LENIENT])
-def test_what_kafka_accepts(body: str, expected: Record) -> None:
+def test_records_that_kafka_accepts(body: str, expected: Record) -> None:
     assert read(bytes.fromhex(body), 1) == [expected]
     assert read(bytes.fromhex(body + "0c" + FIELDS) + bytes(0), 2)[0] == expected  # not at the end
 

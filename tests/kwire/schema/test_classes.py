@@ -47,7 +47,7 @@ def test_the_constructor_is_made_when_it_is_needed() -> None:
 
 
 @pytest.mark.parametrize("attribute", ["__dataclass_fields__", "__dataclass_params__"])
-def test_what_dataclasses_look_for_is_made_once(attribute: str) -> None:
+def test_dataclass_fields_are_built_once(attribute: str) -> None:
     @struct
     class Once:
         number: int = Int32()
@@ -56,7 +56,7 @@ def test_what_dataclasses_look_for_is_made_once(attribute: str) -> None:
     assert getattr(Once(), attribute) is vars(Once)[attribute]
 
 
-def test_it_is_printed_like_a_dataclass() -> None:
+def test_repr_is_that_of_a_dataclass() -> None:
     assert pprint.pformat(JoinGroupRequest(group_id="g" * 200)).startswith("JoinGroupRequest(group_id=")
     assert JoinGroupRequest.__dataclass_params__.eq  # type: ignore[attr-defined]
 

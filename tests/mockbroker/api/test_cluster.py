@@ -335,7 +335,7 @@ def test_refused_by_run_cluster(given, kind):
     assert threading.active_count() == threads
 
 
-def test_a_server_that_failed_is_told_at_the_end(monkeypatch):
+def test_failed_server_raises_at_exit(monkeypatch):
     failed = threading.Event()
 
     async def broken(self) -> None:
@@ -457,7 +457,7 @@ def test_open_transactions_continue_after_a_restart(tmp_path):
         assert [record.value for record in cluster.records("t", committed=True)] == [b"v", b"behind it"]
 
 
-def test_transactions_that_belong_to_nobody_are_aborted(tmp_path):
+def test_transactions_without_an_owner_are_aborted(tmp_path):
     """As after a power cut that lost what the coordinator wrote, and not what was written in its name."""
     with run_cluster(topics={"t": 1}, data_dir=tmp_path) as cluster:
         batch = build_batch(
@@ -470,7 +470,7 @@ def test_transactions_that_belong_to_nobody_are_aborted(tmp_path):
         assert [record.value for record in cluster.records("t", committed=True)] == [b"behind it"]
 
 
-async def test_advertised_listeners_are_what_clients_are_told():
+async def test_metadata_has_the_advertised_listeners():
     """Metadata, FindCoordinator and DescribeCluster, each by the listener that the client came by."""
     config = {
         "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",

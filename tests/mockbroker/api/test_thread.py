@@ -91,7 +91,7 @@ def test_many_records_are_several_batches(cluster: ThreadCluster) -> None:
     assert [record.value for record in cluster.records("orders", 0)] == [str(n).encode() for n in range(1_200)]
 
 
-def test_a_fetch_that_waits_gets_what_is_produced(cluster: ThreadCluster, client: PlainClient) -> None:
+def test_pending_fetch_gets_produced_records(cluster: ThreadCluster, client: PlainClient) -> None:
     client.send(fetch(), 11)
     cluster.produce("orders", ["late"], partition=0)
     answer = client.answer()
@@ -125,7 +125,7 @@ def test_groups_and_committed_offsets_are_returned(cluster: ThreadCluster, clien
     assert [event.event for event in cluster.events()][-2:] == ["assign", "commit"]
 
 
-def test_requests_are_told_decoded(cluster: ThreadCluster, client: PlainClient) -> None:
+def test_request_log_is_decoded(cluster: ThreadCluster, client: PlainClient) -> None:
     client.ask(MetadataRequest(topics=None), 9)
     client.join("g")
     assert [(request.api, request.version) for request in cluster.requests()] == [("Metadata", 9), ("JoinGroup", 3)]

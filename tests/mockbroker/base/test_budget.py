@@ -32,7 +32,7 @@ def clock() -> trio.testing.MockClock:
 # --- the total ---------------------------------------------------------------------------------------------------
 
 
-def test_total_is_what_all_connections_hold():
+def test_total_is_the_sum_of_all_connections():
     budget = Budget("bytes", "a.setting", 100)
     for connection, size in [(1, 60), (2, 40), (1, 70), (3, 10), (2, 0), (3, 10)]:
         budget.hold(connection, size)
@@ -167,7 +167,7 @@ WAYS = ["join", "leave", "expire", "delete the group"]
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_pending_member_id_counts_until_it_is_used_or_gone(way):
+def test_pending_member_id_counts_until_used_or_expired(way):
     harness = BrokerHarness(config={"mockbroker.max.pending.members": 1})
     member_id = harness.ask(harness.join("a"), 5).member_id
     assert harness.ask(harness.join("a"), 5).error_code == E.GROUP_MAX_SIZE_REACHED

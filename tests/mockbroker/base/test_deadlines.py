@@ -53,7 +53,7 @@ def test_moved_back():
     assert due(kept, 5.0) == ["a"]
 
 
-def test_moved_back_behind_another():
+def test_deadline_moves_after_another():
     kept = Deadlines[str]()
     kept.set("a", 1.0)
     kept.set("b", 3.0)
@@ -116,7 +116,7 @@ def test_heartbeats_cost_nothing():
     assert held(kept) == 3
 
 
-def test_what_is_forgotten_is_not_kept_until_its_time():
+def test_forgotten_deadline_is_not_kept_until_due():
     """A fetch that may wait for a day, and is answered at once by a produce, again and again."""
     kept = Deadlines[int]()
     for number in range(100_000):

@@ -26,7 +26,7 @@ def test_a_real_broker_has_these_and_no_others(release: str) -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_what_a_broker_was_started_with_is_accepted(release: str) -> None:
+def test_settings_of_a_real_broker_are_accepted(release: str) -> None:
     for config in recorded(release):
         if config["value"] is not None and config["name"] != "sasl.enabled.mechanisms":  # GSSAPI is not served
             Settings.parse({config["name"]: config["value"]})

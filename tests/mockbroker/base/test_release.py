@@ -44,7 +44,7 @@ def test_versions_are_as_recorded(name):
 
 
 @pytest.mark.parametrize("name", RELEASES)
-def test_what_is_told_is_what_is_served(name):
+def test_advertised_versions_are_the_served_ones(name):
     """But for Produce v0-2, which Kafka 4 tells and refuses."""
     broker = Broker([Node(0, "h", 1)], Settings(), lambda: UUID(int=1), RELEASES[name])
     router = Router(broker, Journal(0.0))

@@ -109,7 +109,7 @@ def test_a_response_beyond_the_limit_closes_the_connection(harness, asked):
 
 
 @pytest.mark.parametrize("asked", [described_groups, described_consumer_groups, all_offsets, described_configs])
-def test_what_is_repeated_is_described_once(asked):
+def test_repeated_names_are_described_once(asked):
     harness = BrokerHarness()
     harness.watched = 0
     stable_member(harness, "classic", assignment=bytes(200))

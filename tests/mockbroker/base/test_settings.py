@@ -149,7 +149,7 @@ def test_properties():
     assert read_properties(lines) == {"num.partitions": "3", "auto.create.topics.enable": "false", "x": ""}
 
 
-def test_a_line_that_is_none_is_named():
+def test_invalid_line_is_named():
     with pytest.raises(SettingsError, match=r"line 2: expected KEY=VALUE, got 'num.partitions'"):
         read_properties(["a=1", "num.partitions"])
 

@@ -69,7 +69,7 @@ def test_a_session_of_45_s_expires(tmp_path: Path) -> None:
         assert broker.end() == 0
 
 
-def test_it_is_set_free_and_stopped() -> None:
+def test_clock_is_resumed_and_stopped() -> None:
     with stepped() as broker:
         assert broker.say("now\n") | {"time": ""} == {"now": 0.0, "time": "", "running": False, "events": []}
         assert broker.say("resume\n")["running"]
@@ -87,7 +87,7 @@ def test_it_is_set_free_and_stopped() -> None:
         ("advance -1\n", "'advance -1': cannot advance the clock by -1.0 s: expected 0 to 315360000 s"),
     ],
 )
-def test_what_is_no_command_is_said(line: str, problem: str) -> None:
+def test_unknown_command_is_reported(line: str, problem: str) -> None:
     with stepped() as broker:
         assert broker.say(line) == {"error": problem}
         assert broker.say("now\n")["now"] == 0.0

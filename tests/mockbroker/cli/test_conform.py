@@ -33,7 +33,7 @@ def planted(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_first_difference_is_told_last(planted: Path, tmp_path: Path) -> None:
+def test_first_difference_is_printed_last(planted: Path, tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("{")
     result = conform(planted, tmp_path / "x.json", GOOD)
     assert result.exit_code == 1

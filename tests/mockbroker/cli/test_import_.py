@@ -86,7 +86,7 @@ def test_json() -> None:
     assert (rest["problems"], rest["notes"]) == ([], [])
 
 
-def test_damage_is_told_after_what_could_be_read(tmp_path: Path) -> None:
+def test_damage_is_printed_after_the_readable_groups(tmp_path: Path) -> None:
     shutil.copytree(STOPPED, tmp_path / "data")
     path = tmp_path / "data" / "__consumer_offsets-0" / f"{0:020}.log"
     whole = path.stat().st_size

@@ -60,7 +60,7 @@ def ended(arguments: list[str], stdout: int) -> tuple[int, bytes]:
 
 
 @pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
-def test_a_reader_that_is_gone_ends_quietly(arguments: list[str]) -> None:
+def test_closed_stdout_pipe_ends_quietly(arguments: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     assert ended(arguments, writing) == (-signal.SIGPIPE, b"")
@@ -81,7 +81,7 @@ def test_serve_without_a_reader_is_not_ready(unbuffered: str) -> None:
 
 @pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
-def test_a_full_disk_is_told(arguments: list[str]) -> None:
+def test_full_disk_is_reported(arguments: list[str]) -> None:
     assert ended(arguments, os.open("/dev/full", os.O_WRONLY)) == (
         1,
         b"Error: cannot write: No space left on device\n",

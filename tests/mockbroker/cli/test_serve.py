@@ -156,7 +156,7 @@ def test_settings_file_and_flags(tmp_path: Path) -> None:
     assert [len(topic.partitions) for topic in answer.topics] == [5]
 
 
-def test_a_port_in_use_is_told_with_the_flag() -> None:
+def test_port_in_use_is_reported_with_its_flag() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = subprocess.run([*COMMAND[:-1], str(port)], capture_output=True, text=True, check=False, timeout=20)
@@ -266,7 +266,7 @@ def test_a_hostile_connection_costs_one_line() -> None:
     assert "looks like an HTTP request" in errors
 
 
-def test_a_ready_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_unwritable_ready_file_is_reported(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["serve", "--port", "0", "--ready-file", str(tmp_path / "nothing" / "ready")])
     assert done.exit_code == 2
     assert "does not exist" in done.stderr

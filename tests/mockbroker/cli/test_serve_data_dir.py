@@ -101,7 +101,7 @@ class Producer(threading.Thread):
             pass  # killed
 
 
-def test_what_was_acknowledged_is_there_after_kill_9(tmp_path: Path) -> None:
+def test_acknowledged_records_survive_kill_9(tmp_path: Path) -> None:
     port = "0"
     sure: list[list[bytes]] = [[], [], []]
     for life in range(4):
@@ -204,7 +204,7 @@ def test_a_clean_end(number: signal.Signals, tmp_path: Path) -> None:
         assert values(client) == [b"kept"]
 
 
-def test_nohup_means_what_it_says(tmp_path: Path) -> None:
+def test_nohup_ignores_sighup(tmp_path: Path) -> None:
     with served(tmp_path, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as (process, address):
         process.send_signal(signal.SIGHUP)
         with PlainClient(address) as client:
@@ -251,7 +251,7 @@ def test_whoever_reads_only_the_first_line(tmp_path: Path) -> None:
         process.stdout = None
 
 
-def test_nobody_reads_at_all(tmp_path: Path) -> None:
+def test_stdout_that_is_never_read(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     command = [*COMMAND, "--port", "0", "--data-dir", str(tmp_path)]

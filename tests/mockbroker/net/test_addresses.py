@@ -19,7 +19,7 @@ def addresses(advertised: str, host: str = "127.0.0.1") -> Addresses:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", ""])
-def test_an_address_of_this_machine_where_all_are_bound(host: str) -> None:
+def test_wildcard_host_advertises_a_reachable_address(host: str) -> None:
     with socket.create_server((host, 0)) as listener:
         found = reachable(host)
         socket.create_connection((found, listener.getsockname()[1]), timeout=5).close()
@@ -35,7 +35,7 @@ def test_loopback_on_a_machine_without_a_network(monkeypatch: pytest.MonkeyPatch
     assert [reachable(host) for host in ("0.0.0.0", "::", "10.1.2.3")] == ["127.0.0.1", "::1", "10.1.2.3"]
 
 
-def test_the_route_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wildcard_host_advertises_the_route_source(monkeypatch: pytest.MonkeyPatch) -> None:
     class Routed(socket.socket):
         def connect(self, address: object) -> None:
             pass
@@ -78,7 +78,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "what"), REFUSED)
-def test_advertised_listeners_that_cannot_be(text: str, what: str) -> None:
+def test_invalid_advertised_listeners(text: str, what: str) -> None:
     with pytest.raises(SettingsError, match=rf"^advertised\.listeners: .*{what}"):
         addresses(text)
 

@@ -27,7 +27,7 @@ PATIENCE = 20.0  # seconds until a test gives up on what must come
 # --- time by itself ---------------------------------------------------------------------------------------------
 
 
-async def test_it_is_trios_own_until_somebody_touches_it(mock_clock):
+async def test_untouched_clock_is_trios(mock_clock):
     clock = BrokerTime()
     assert clock.read is trio.current_time
     assert clock.real
@@ -35,7 +35,7 @@ async def test_it_is_trios_own_until_somebody_touches_it(mock_clock):
     assert (clock.when(7.0), clock.client_time(7.0)) == (7.0, 7.0)
 
 
-async def test_it_stands_and_runs_on_from_there(mock_clock):
+async def test_stopped_clock_resumes_where_it_stopped(mock_clock):
     clock = BrokerTime()
     mock_clock.jump(10)
     clock.stop()
@@ -51,7 +51,7 @@ async def test_it_stands_and_runs_on_from_there(mock_clock):
     assert clock.read() == 11.0
 
 
-async def test_it_is_moved_standing_or_running(mock_clock):
+async def test_stopped_or_running_clock_is_moved(mock_clock):
     clock = BrokerTime(stopped=True)
     clock.move_to(45.0)
     mock_clock.jump(1)
@@ -114,7 +114,7 @@ async def test_session_expires_at_its_deadline_of_a_manual_clock(connect):
         assert (await peer.ask(beat, 3)).error_code == E.UNKNOWN_MEMBER_ID
 
 
-async def test_what_is_due_sets_what_is_due_later_in_the_same_step():
+async def test_one_advance_runs_deadlines_set_by_deadlines():
     """The initial delay ends at 3 s and is stretched to 6; who then does not sync is out 60 s after. What was sent
     before the step is heard first, also from who is not yet let in."""
     async with open_cluster(clock="manual") as cluster:
@@ -136,14 +136,14 @@ async def test_what_is_due_sets_what_is_due_later_in_the_same_step():
             assert {one.answer().error_code, other.answer().error_code} == {E.NONE}
 
 
-async def test_a_standing_clock_does_not_hold_up_who_joins(connect):
+async def test_stopped_clock_does_not_delay_a_join(connect):
     """The broker's own wait for JoinGroups that are under way is not of this time."""
     async with open_cluster(clock="manual", config=QUICK) as cluster:
         peer = await connect(cluster)
         assert (await peer.ask(join(), 3)).generation_id == 1
 
 
-async def test_stopping_ends_that_wait(connect):
+async def test_stopping_the_clock_ends_the_settle_time(connect):
     async with open_cluster(config=QUICK | {"mockbroker.join.settle.ms": 60_000}) as cluster:
         peer = await connect(cluster)
         await peer.send((join(session=600.0, rebalance=600.0), 3))
@@ -155,7 +155,7 @@ async def test_stopping_ends_that_wait(connect):
         assert (await peer.receive()).error_code == E.NONE
 
 
-async def test_a_fetch_waits_by_its_clients_own_time(connect):
+async def test_fetch_waits_in_client_time(connect):
     async with open_cluster(clock="manual", topics={"t": 1}) as cluster:
         peer = await connect(cluster)
         wanted = FetchRequest.Topic(
@@ -173,7 +173,7 @@ async def test_a_fetch_waits_by_its_clients_own_time(connect):
         assert cluster.clock.now() == 3_600.0
 
 
-async def test_running_clock_can_be_advanced_and_runs_on(connect):
+async def test_running_clock_is_advanced_and_keeps_running(connect):
     async with open_cluster(config=QUICK) as cluster:
         clock = cluster.clock
         peer = await connect(cluster)
@@ -193,7 +193,7 @@ async def test_running_clock_can_be_advanced_and_runs_on(connect):
         assert stood < clock.now() < stood + PATIENCE
 
 
-async def test_a_deadline_comes_by_itself_once_time_is_set_free(connect):
+async def test_deadline_runs_after_the_clock_resumes(connect):
     async with open_cluster(clock="manual", config=QUICK | {"group.min.session.timeout.ms": 10}) as cluster:
         peer = await connect(cluster)
         await peer.ask(join(session=0.1, rebalance=0.1), 3)
@@ -217,7 +217,7 @@ async def test_steps_add_up_to_the_deadline(connect):
 
 
 @pytest.mark.parametrize("seconds", [-0.001, inf, float("nan"), 1e12])
-async def test_no_step_goes_back_or_into_eternity(seconds):
+async def test_advance_refuses_negative_and_huge_steps(seconds):
     async with open_cluster(clock="manual") as cluster:
         with pytest.raises(ValueError, match=r"cannot advance the clock by .* s: expected 0 to 315360000 s"):
             await cluster.clock.advance(seconds)
@@ -274,7 +274,7 @@ async def test_long_advance_checks_offsets_only_where_some_expire(every_ms, monk
         assert len(looks) < 10
 
 
-async def test_a_reset_begins_time_anew(connect):
+async def test_reset_restarts_the_clock(connect):
     async with open_cluster(clock="manual", config=QUICK) as cluster:
         await cluster.clock.advance(1_000.0)
         cluster.clock.resume()
@@ -289,13 +289,13 @@ async def test_a_reset_begins_time_anew(connect):
         assert not cluster.clock.running
 
 
-async def test_what_there_is_not():
+async def test_unknown_clock_is_refused():
     with pytest.raises(SettingsError, match="clock 'sundial' is unknown: expected one of real, manual"):
         async with open_cluster(clock="sundial"):
             pass
 
 
-def test_from_a_thread():
+def test_clock_of_a_thread_cluster():
     with run_cluster(clock="manual", config=QUICK) as cluster, PlainClient(cluster.bootstrap_servers) as client:
         clock = cluster.clock
         client.join("g")
@@ -312,10 +312,10 @@ def test_from_a_thread():
 
 
 @pytest.mark.kafka(clock="manual")
-def test_by_the_mark(kafka_cluster):
+def test_clock_by_the_pytest_mark(kafka_cluster):
     assert not kafka_cluster.clock.running
 
 
-def test_by_the_factory(kafka_cluster, kafka_cluster_factory):
+def test_clock_by_the_cluster_factory(kafka_cluster, kafka_cluster_factory):
     assert kafka_cluster.clock.running
     assert not kafka_cluster_factory(clock="manual").clock.running

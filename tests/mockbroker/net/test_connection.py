@@ -49,7 +49,7 @@ def answer_all(incoming: ClientRequests, router: Any) -> bytes:
     return out
 
 
-def test_a_call_says_who_asked(incoming):
+def test_call_names_the_client(incoming):
     incoming.receive(pack(encode_request(BEAT, 3, correlation_id=9, client_id="me")))
     call = incoming.next_call()
     assert (call.ticket.connection, call.ticket.correlation_id, call.ticket.api_key, call.version) == (7, 9, 12, 3)
@@ -73,7 +73,7 @@ REPEATS = [  # first, then; what both are, and what may differ
 
 
 @pytest.mark.parametrize(("first", "version", "name", "then", "then_version", "then_name"), REPEATS)
-def test_what_is_remembered_changes_nothing(incoming, harness, first, version, name, then, then_version, then_name):
+def test_reused_parsed_request_is_equal(incoming, harness, first, version, name, then, then_version, then_name):
     asked = [(first, version, name), (then, then_version, then_name)] * 3
     for number, (message, message_version, client) in enumerate(asked):
         frame = encode_request(message, message_version, correlation_id=number, client_id=client)
@@ -143,7 +143,7 @@ def test_a_request_without_an_answer_lets_the_next_one_in(incoming):
     assert incoming.next_call().ticket.correlation_id == 1
 
 
-def test_an_answer_that_nobody_asked_for_is_our_own_mistake(incoming):
+def test_response_without_request_is_a_local_error(incoming):
     with pytest.raises(LocalProtocolError):
         incoming.skip_answer()
 

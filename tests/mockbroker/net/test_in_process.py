@@ -43,7 +43,7 @@ def fetch(wait: float) -> FetchRequest:
 # --- lines ------------------------------------------------------------------------------------------------------
 
 
-async def test_requests_go_in_and_answers_come_out(autojump_clock):
+async def test_in_process_requests_get_responses(autojump_clock):
     async with open_cluster(brokers=2, first_node=3) as cluster:
         line = cluster.connect(4, "me")
         answer = await line.ask(ApiVersionsRequest(client_software_name="me", client_software_version="1"))
@@ -70,7 +70,7 @@ async def test_a_version_that_is_not_served_hangs_up(autojump_clock):
             await line.ask(ListGroupsRequest())
 
 
-async def test_what_a_version_cannot_carry_is_not_sent(autojump_clock):
+async def test_unencodable_request_is_not_sent(autojump_clock):
     async with open_cluster() as cluster:
         line = cluster.connect()
         with pytest.raises(EncodeError):

@@ -20,7 +20,7 @@ TAKEN = [  # listeners, map, users; what they are
 
 
 @pytest.mark.parametrize(("listeners", "protocols", "users", "found"), TAKEN)
-def test_taken(listeners, protocols, users, found):
+def test_valid_listeners(listeners, protocols, users, found):
     settings = Settings.parse({"listeners": listeners, "listener.security.protocol.map": protocols})
     assert list(of_settings(settings, users=users)) == found
 
@@ -35,7 +35,7 @@ def test_taken(listeners, protocols, users, found):
         ({"listener.security.protocol.map": "A:B"}, "listener.security.protocol.map: expected NAME:"),
     ],
 )
-def test_refused(settings, what):
+def test_invalid_listeners(settings, what):
     with pytest.raises(SettingsError, match=what):
         of_settings(Settings.parse(settings))
 
@@ -52,7 +52,7 @@ PORTS = [  # base, number of the broker, listener, its port: three brokers, the 
 
 
 @pytest.mark.parametrize(("base", "number", "name", "port"), PORTS)
-def test_ports(base, number, name, port):
+def test_port_of_each_listener_and_broker(base, number, name, port):
     listeners = [Listener("A", "SSL"), Listener("B", "SSL", 7000), Listener("C", "SSL"), Listener("D", "SSL", 0)]
     assert port_for(listeners, name, base, 3, number) == port
 

@@ -397,7 +397,7 @@ def test_fetch_of_many_partitions_is_read_in_slices() -> None:
 
 
 @pytest.mark.parametrize("slices", [1, 2, 3, 4, 9], ids="{} before".format)
-def test_fetch_in_slices_sees_what_comes_while_it_reads(slices: int) -> None:
+def test_fetch_in_slices_sees_records_appended_meanwhile(slices: int) -> None:
     """Also in partitions that it has read, and once it waits."""
     place = Place(t=6)
     place.harness.broker.slice_size = 2

@@ -71,7 +71,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await trio.testing.wait_all_tasks_blocked(0.001)
 
 
-async def test_what_is_readable_is_told_until_nothing_is_left(kind):
+async def test_readable_socket_is_reported_until_it_is_empty(kind):
     async with reading(kind) as reader:
         a, b = reader.add("a"), reader.add("b")
         a.send(b"xyz")
@@ -80,7 +80,7 @@ async def test_what_is_readable_is_told_until_nothing_is_left(kind):
         await until(lambda: reader.told == ["a"] * 3 + ["b"])
 
 
-async def test_what_is_removed_is_not_told_and_can_be_added_again(kind):
+async def test_removed_socket_is_not_reported_until_added_again(kind):
     async with reading(kind) as reader:
         a, b = reader.add("a"), reader.add("b")
         reader.watch.remove(reader.sockets["a"])
@@ -94,7 +94,7 @@ async def test_what_is_removed_is_not_told_and_can_be_added_again(kind):
         await until(lambda: reader.told == ["b", "a"])
 
 
-async def test_a_number_that_comes_back_is_another_socket(kind):
+async def test_reused_descriptor_is_another_socket(kind):
     async with reading(kind) as reader:
         reader.add("a")
         old = reader.sockets["a"]
@@ -107,7 +107,7 @@ async def test_a_number_that_comes_back_is_another_socket(kind):
         await until(lambda: reader.told == ["b"])
 
 
-async def test_other_tasks_get_their_turn_and_no_socket_starves(kind):
+async def test_other_tasks_run_and_no_socket_starves(kind):
     async with reading(kind) as reader:
         names = [str(number) for number in range(MAX_EVENTS * (MAX_POLLS + 1))]
         others = [reader.add(name) for name in names]
@@ -119,7 +119,7 @@ async def test_other_tasks_get_their_turn_and_no_socket_starves(kind):
         assert max(map(reader.told.count, names)) < 20  # nobody was done before others began
 
 
-async def test_catching_up_tells_of_all_at_once(kind):
+async def test_catch_up_reports_all_readable_sockets(kind):
     async with reading(kind) as reader:
         others = [reader.add(str(number)) for number in range(MAX_EVENTS * (MAX_POLLS + 1))]
         await trio.testing.wait_all_tasks_blocked()
@@ -130,7 +130,7 @@ async def test_catching_up_tells_of_all_at_once(kind):
         assert len(set(reader.told)) == len(others)
 
 
-async def test_a_broker_serves_with_either(kind):
+async def test_broker_serves_with_either_watch(kind):
     async with serving(watch=kind) as place:
         peers = [await place.connect() for _ in range(5)]
         for peer in peers:

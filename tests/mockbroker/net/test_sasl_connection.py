@@ -108,7 +108,7 @@ FRAMES = (
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(FRAMES, st.sampled_from([0.0, 0.5, 2.0])), max_size=12))
-def test_whatever_is_sent(said):
+def test_any_bytes_before_authentication(said):
     """It is answered, or the connection ends; nobody comes in but who gave a password."""
     served = Served(connections_max_reauth_ms=1_500)
     given_away = False

@@ -195,7 +195,7 @@ async def test_closed_with_one_line(caplog, data, text):
         assert len(place.server.connections) == 1
 
 
-async def test_what_came_before_the_bad_frame_is_answered():
+async def test_requests_before_a_malformed_frame_are_answered():
     async with serving() as place:
         peer = await place.connect()
         await peer.stream.send_all(peer.side.send(*BEAT) + b"GET / HTTP/1.1\r\n")
@@ -464,7 +464,7 @@ async def test_waiting_fetches_end_with_their_connection(clock):
         assert (purgatory.watchers, purgatory.watched, len(place.broker.deadlines)) == ({}, {}, 0)
 
 
-async def test_a_fetch_that_names_a_partition_twice_harms_nobody(clock):
+async def test_fetch_with_a_repeated_partition_is_served(clock):
     async with serving() as place:
         twice = fetch(wait=86_400_000)
         twice[0].topics[0].partitions *= 2

@@ -95,7 +95,7 @@ async def test_an_answer_waits_for_the_disk() -> None:
         assert answer.responses[0].partition_responses[0].base_offset == 0
 
 
-async def test_nobody_hears_of_what_may_be_lost() -> None:
+async def test_response_waits_until_its_changes_are_synced() -> None:
     """A consumer would have a record, and a member an answer, that there never was."""
     disk = Gate()
     async with serving(disk=disk) as place:
@@ -121,7 +121,7 @@ async def test_where_nothing_was_written_nothing_is_held() -> None:
         assert disk.operations == before
 
 
-async def test_what_comes_meanwhile_shares_the_next_sync() -> None:
+async def test_requests_during_a_sync_share_the_next_one() -> None:
     disk = Gate()
     async with serving(disk=disk) as place:
         first, *others = [await place.connect() for _ in range(20)]
@@ -139,7 +139,7 @@ async def test_what_comes_meanwhile_shares_the_next_sync() -> None:
         assert disk.done["sync"] == before + 2  # that of the first, and one for all others
 
 
-async def test_what_is_not_answered_is_written_as_well() -> None:
+async def test_requests_without_response_are_written_too() -> None:
     disk = Gate()
     async with serving(disk=disk) as place:
         peer = await place.connect()
@@ -148,7 +148,7 @@ async def test_what_is_not_answered_is_written_as_well() -> None:
         await place.until(lambda: place.broker.cluster.storage.synced == place.broker.cluster.storage.collected)
 
 
-async def test_a_producer_id_is_sure_before_it_is_told() -> None:
+async def test_producer_id_is_synced_before_the_response() -> None:
     disk = Gate()
     async with serving(disk=disk) as place:
         peer = await place.connect()
@@ -172,7 +172,7 @@ async def test_response_is_sent_before_a_close_for_malformed_bytes() -> None:
         assert place.server.connections == {}
 
 
-async def test_who_says_no_more_gets_his_answer_and_is_closed() -> None:
+async def test_half_closed_client_gets_its_held_response() -> None:
     disk = Gate()
     async with serving(disk=disk) as place:
         peer = await place.connect()
@@ -185,7 +185,7 @@ async def test_who_says_no_more_gets_his_answer_and_is_closed() -> None:
         assert await peer.closed() == b""
 
 
-async def test_who_goes_away_is_forgotten() -> None:
+async def test_disconnected_client_is_forgotten() -> None:
     disk = Gate()
     async with serving(disk=disk) as place:
         peer, other = await place.connect(), await place.connect()
@@ -239,7 +239,7 @@ async def test_answers_do_not_pile_up_while_they_are_held() -> None:
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS])
-async def test_a_disk_that_fails_is_the_end_and_nobody_is_answered(number: int) -> None:
+async def test_failed_disk_ends_the_server_without_responses(number: int) -> None:
     disk = Gate()
     async with serving(disk=disk) as place:
         writer, member = await place.connect(), await place.connect()

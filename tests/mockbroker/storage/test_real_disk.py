@@ -37,7 +37,7 @@ def everything(disk: RealDisk | SimulatedDisk) -> dict[str, bytes]:
     return {file: disk.read(file) for file in files}
 
 
-def test_both_disks_come_to_the_same(tmp_path: Path) -> None:
+def test_both_disks_give_the_same_files(tmp_path: Path) -> None:
     pretend = SimulatedDisk()
     with disk_at(tmp_path / "made" / "too") as real:
         for disk in (pretend, real):
@@ -48,7 +48,7 @@ def test_both_disks_come_to_the_same(tmp_path: Path) -> None:
         assert {"b-0/00000000000000000000.log", "log-start-offset-checkpoint"} <= set(everything(real))
 
 
-def test_what_is_written_is_there_for_the_next(tmp_path: Path) -> None:
+def test_written_files_can_be_opened_again(tmp_path: Path) -> None:
     with disk_at(tmp_path) as disk:
         changes = DiskChanges(opened(disk))
         changes.append(changes.topic("a", 1), 0, 20)

@@ -110,7 +110,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("data", "reason"), BAD)
-def test_damage_behind_a_whole_batch(data, reason):
+def test_damage_after_a_whole_batch(data, reason):
     found, damage = read(BATCHES[0] + data)
     assert len(found) == 1
     assert (damage.position, damage.offset, damage.reason) == (len(BATCHES[0]), 9, reason)
@@ -176,7 +176,7 @@ def test_segments_stand_in_order_and_alone():
     assert classify_files(names) == SegmentFiles({3: log(3), 20: log(20)})
 
 
-def test_what_a_start_removes():
+def test_files_that_a_start_removes():
     names = [log(0), log(0, ".log.deleted"), log(5, ".log.cleaned"), log(5, ".index.cleaned")]
     found = classify_files(names)
     assert found.segments == {0: log(0)}

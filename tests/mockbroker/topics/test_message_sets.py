@@ -105,7 +105,7 @@ def test_a_bomb_costs_bounded_memory():
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("magic", [0, 1])
-def test_a_batch_becomes_a_set(codec, magic):
+def test_batch_is_converted_to_a_message_set(codec, magic):
     batch = build_batch(RECORDS, codec=codec, base_offset=7)
     converted = from_batches(batch, 7, magic)
     assert isinstance(converted, bytes)

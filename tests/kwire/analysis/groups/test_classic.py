@@ -140,7 +140,7 @@ def test_refused_commits_do_not_lengthen_a_session() -> None:
     assert line(log.tables()["rebalances"][-1], "trigger trigger_member started_ts") == ("expired", "b", 1301.0)
 
 
-def test_everybody_leaves() -> None:
+def test_all_members_leave() -> None:
     log = two_members()
     log.leave("a", 900)
     row = log.tables()["rebalances"][-1]
@@ -195,7 +195,7 @@ def test_unknown_trigger() -> None:
     assert line(row, "trigger trigger_confidence started_ts") == ("unknown", "inferred", 401.0)
 
 
-def test_cooperative_counts_what_moves() -> None:
+def test_cooperative_counts_moved_partitions() -> None:
     log = CallLog()
     how = {"protocol": "cooperative-sticky"}
     mine = [ConsumerProtocolSubscription.TopicPartition(topic="tea", partitions=[0, 1])]

@@ -162,7 +162,7 @@ def test_static_member_leaves_temporarily() -> None:
     ]
 
 
-def test_static_member_does_not_come_back() -> None:
+def test_static_member_does_not_return() -> None:
     log = statics()
     del log.calls[7:]
     for at in (300, 390, 480):

@@ -24,7 +24,7 @@ def browser() -> Iterator[Any]:
         yield browser
 
 
-def test_what_was_not_read_is_on_the_page(browser: Any, tmp_path: Path) -> None:
+def test_unread_data_is_on_the_page(browser: Any, tmp_path: Path) -> None:
     tables = two_members().tables()
     assert tables["problems"] == []
     assert "Not read" not in shown(browser, tmp_path, tables).page.content()

@@ -168,7 +168,7 @@ def test_no_member_received_an_assignment() -> None:
     assert line(rows[2], FACTS)[:3] == (3, 0, 0)
 
 
-def test_what_members_subscribe_to_was_not_seen() -> None:
+def test_subscriptions_that_the_capture_lacks() -> None:
     """The leader's answers have it of all; without them only that of the others is not known."""
     log = mixed()
     seen = [call for call in log.calls if call.connection == "a"]
@@ -198,7 +198,7 @@ def test_sizes_that_cannot_be_known() -> None:
     assert {row["note"] for row in tables["what_if"]} == {"the partition counts of its topics were not captured"}
 
 
-def test_a_capture_from_the_middle_begins_with_what_members_have() -> None:
+def test_capture_from_the_middle_starts_with_owned() -> None:
     log = mixed()
     del log.calls[1:3]
     rows = log.tables("sticky")["what_if"]

@@ -29,7 +29,7 @@ def test_subscriptions_of_a_leader_and_of_a_member() -> None:
     assert own == [Subscribed(AT, GROUP, 2, "b", -1, Subscription(["tea"], instance_id="i"))]
 
 
-def test_no_subscription_in_what_is_refused_or_of_no_consumer() -> None:
+def test_refused_and_other_protocols_are_no_subscription() -> None:
     log = CallLog()
     log.join("a", 0, 2, "a", error=27)
     log.join("a", 0, 2, "a")
@@ -49,7 +49,7 @@ def test_sizes_with_racks() -> None:
     assert sizes_of(log) == []
 
 
-def test_only_what_is_new_to_a_connection() -> None:
+def test_only_new_evidence_of_a_connection() -> None:
     log = CallLog()
     for at, client, count in [(0, "a", 2), (1, "a", 2), (2, "b", 2), (3, "a", 3), (4, "a", 2)]:
         log.metadata(client, at, {"tea": count})

@@ -68,7 +68,7 @@ def test_cooperative_members_take_two_generations() -> None:
     assert replay.assign(BOTH, TEA, 3, "ab") == ({"a": of("01"), "b": of("23")}, False)
 
 
-def test_what_is_no_longer_subscribed_to_is_not_owned() -> None:
+def test_unsubscribed_topic_is_not_owned() -> None:
     replay = replay_of("cooperative-sticky", "classic", unknown)
     topics = without_racks({"cake": 1, "tea": 1})
     every = {"a": Subscription(["cake", "tea"])}
@@ -87,14 +87,14 @@ def test_a_static_member_under_another_id(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["sticky", "cooperative-sticky", "uniform"])
-def test_begins_with_what_is_owned(name: str) -> None:
+def test_replay_starts_with_owned_partitions(name: str) -> None:
     replay = replay_of(name, "classic", unknown)
     replay.owns({"a": of("13"), "b": of("02")}, 6)
     found, _ = replay.assign(BOTH, TEA, 7, "ab")
     assert {member: sorted(share) for member, share in found.items()} == {"a": of("13"), "b": of("02")}
 
 
-def test_the_broker_does_not_move_what_need_not() -> None:
+def test_broker_assignor_moves_only_what_it_must() -> None:
     replay = replay_of("uniform", "consumer", {"tea": UUID(int=1)}.get)
     assert replay.assign(A, TEA, 1, "")[0] == {"a": of("0123")}
     assert replay.assign(BOTH, TEA, 2, "")[0] == {"a": of("01"), "b": of("23")}

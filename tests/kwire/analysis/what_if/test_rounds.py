@@ -52,7 +52,7 @@ def test_partitions_from_metadata_and_assignments() -> None:
     assert (found.partitions(), found.sized_by) == (4, "metadata")
 
 
-def test_who_fell_silent_was_gone_when_last_heard_of() -> None:
+def test_silent_member_left_at_its_last_request() -> None:
     (life,) = lives_of(capture("java-4.2.0__kafka-4.2.0__timeout"))
     silent = next(row for row in life["members"] if row["left_how"] == "silent")
     gone = rounds_of(life, Evidence())[0].gone[silent["member_id"]]
@@ -82,7 +82,7 @@ def test_rebalance_with_a_new_member_is_no_follow_up() -> None:
     assert not second.same_group(first)
 
 
-def test_what_moved_by_itself_is_measured() -> None:
+def test_moves_outside_a_rebalance_are_measured() -> None:
     (life,) = lives_of(capture(COOPERATIVE))
     measured = rounds_of(life, Evidence())[0].measured
     stops = {row["to_generation"]: row["stw_ms_max"] for row in life["rebalances"]}

@@ -142,7 +142,7 @@ def test_cut_by_the_snapshot_length(written: Write) -> None:
 
 
 @pytest.mark.parametrize("cut", range(8, 40))
-def test_what_the_header_of_a_cut_request_still_says(cut: int, written: Write) -> None:
+def test_header_of_a_truncated_request_is_read(cut: int, written: Write) -> None:
     """Size, API, version and correlation id; the client id if its length and what is there of it are the known ones."""
     talk = Talk()
     segments = [*talk.open(), *greeting(talk), *(replace(s, cut=cut) for s in heartbeats(talk, 3)), *talk.close()]
@@ -190,7 +190,7 @@ def test_begun_in_the_middle(cut: int, written: Write) -> None:
     assert connections[0].broker == "10.0.0.2:9092"
 
 
-def test_the_broker_is_who_is_asked(written: Write) -> None:
+def test_broker_is_the_side_that_gets_requests(written: Write) -> None:
     talk = Talk(client=("10.0.0.1", 9092), broker=("10.0.0.2", 50_000))
     assert told(written, spoken(talk))[1][0].broker == "10.0.0.2:50000"
     assert told(written, spoken(talk)[3:])[1][0].broker == "10.0.0.2:50000"
@@ -511,7 +511,7 @@ def test_lost_segments(rate: float, share: float, written: Write) -> None:
 @pytest.mark.parametrize("ports", [(), (9092,)])
 @pytest.mark.parametrize("moved", range(3))
 @pytest.mark.parametrize("by", range(1, 9))
-def test_a_connection_whose_syn_is_captured_late(moved: int, by: int, ports: tuple[int, ...], written: Write) -> None:
+def test_connection_with_a_late_syn(moved: int, by: int, ports: tuple[int, ...], written: Write) -> None:
     """SYN, SYN-ACK, or both, behind so many packets with data."""
     talk = Talk(mss=40)
     segments = spoken(talk, 12)

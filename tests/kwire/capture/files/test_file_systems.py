@@ -51,7 +51,7 @@ def test_below(folder: str, inside: str) -> None:
     assert below(folder, "c", "d") == inside
 
 
-def test_what_is_not_there(tmp_path: Path) -> None:
+def test_missing_path(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         listed(f"{tmp_path.as_uri()}/none", lambda _: True)
     assert listed(f"{tmp_path.as_uri()}/none*", lambda _: True) == []

@@ -79,7 +79,7 @@ def test_interface_described_later(written: Callable[..., str]) -> None:
     assert rows(splits(path, 50_000))[1] == []
 
 
-def test_gzip_and_what_is_no_capture(written: Callable[..., str]) -> None:
+def test_gzip_and_other_files(written: Callable[..., str]) -> None:
     (part,) = guessed(written(gzip.compress(pcap(packets(SPOKEN)))), 1_000)
     assert part.packed
     assert guessed(written(b"not a capture"), 1_000) == []

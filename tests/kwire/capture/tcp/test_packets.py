@@ -96,7 +96,7 @@ def test_splits_anywhere(size: int, new: bool) -> None:
         assert joined(file.name, size) == joined(file.name, 10**9)
 
 
-def test_what_is_no_tcp_is_counted(written: Callable[..., str]) -> None:
+def test_packets_without_tcp_are_counted(written: Callable[..., str]) -> None:
     udp = bytearray(framed(next(iter(packets(SEGMENTS[4], RAW)))[1]))
     udp[14 + 9] = 17
     others = [(1, bytes(udp), len(udp)), (2, bytes(12) + b"\x08\x06" + bytes(28), 42), (3, b"short", 5)]

@@ -71,7 +71,7 @@ def test_when_a_hole_is_lost() -> None:
     assert drained(s) == b"x"
 
 
-def test_what_waits_is_bounded() -> None:
+def test_buffered_segments_are_bounded() -> None:
     s = stream()
     for n in range(MAX_HELD_SEGMENTS + 1):
         s.hold(piece(200 + 2 * n, b"x"))

@@ -28,7 +28,7 @@ def test_load_plain_or_gzip_file(tmp_path: Path, zipped: bool) -> None:
     assert (conversation.config, conversation.topics) == ({"a": 1}, {"t": 3})
 
 
-def test_records_are_put_into_their_field(tmp_path: Path) -> None:
+def test_records_are_stored_in_their_field(tmp_path: Path) -> None:
     fields = {"topicData": [{"name": "t", "partitionData": [{"index": 0, "records": ""}]}]}
     records = [{"path": "topicData[0].partitionData[0].records", "hex": "0102"}]
     conversation = load(written(tmp_path, FILE | {"steps": [STEP | {"fields": fields, "records": records}]}))

@@ -88,7 +88,7 @@ def test_strategies_are_configured_at_clients_alone():
 
 
 @pytest.mark.parametrize("name", ["zookeeper", "server", *SINCE_09])
-def test_what_groups_cost_zookeeper(name):
+def test_groups_send_nothing_to_zookeeper(name):
     """Before 0.9 everything, since then nothing at all; brokers go on using it."""
     run = Run(SCHEMES[name], DEFAULT)
     for step in DEFAULT.steps:

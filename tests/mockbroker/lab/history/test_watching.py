@@ -96,7 +96,7 @@ def test_one_change_notifies_all_consumers(members):
 
 
 @pytest.mark.parametrize("members", [2, 7, 20])
-def test_who_goes_tells_all_others(members):
+def test_leaving_consumer_notifies_all_others(members):
     assert herd("zookeeper", members, LEAVE) == members - 1
     assert herd("zookeeper", members, CRASH) == members - 1
 
@@ -171,7 +171,7 @@ def test_zookeeper_has_one_owner_while_two_read():
     assert consumer(run, "c03").expiries == 1
 
 
-def test_who_has_lost_its_session_deletes_nothing_of_others(monkeypatch):
+def test_expired_consumer_deletes_no_node_of_others(monkeypatch):
     """What it owned is another's by now. What it asked for in the session that was over is refused."""
     run = settled("zookeeper", 4, 4)
     zookeeper = run.scheme.zookeeper

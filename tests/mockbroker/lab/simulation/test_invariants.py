@@ -27,7 +27,7 @@ from mockbroker.lab.simulation.invariants.commits_kept import CommitsKept
 from mockbroker.lab.simulation.invariants.generations import Generations
 from mockbroker.lab.simulation.invariants.leadership import Leadership
 from mockbroker.lab.simulation.invariants.one_owner import OneOwner
-from mockbroker.lab.simulation.invariants.revocations import LATE, Revocations
+from mockbroker.lab.simulation.invariants.revocations import REASON, Revocations
 from mockbroker.lab.simulation.model import Model
 from mockbroker.lab.simulation.watching import Broken, Watcher
 from mockbroker.topics.model import Node
@@ -235,7 +235,7 @@ class Revoking(Checked):
 
     def fence(self, member_id: str, at: float) -> None:
         event = Event(
-            time_ms=round(at * 1000), event="expire", group="g", member_id=member_id, reason=f"{LATE} in time"
+            time_ms=round(at * 1000), event="expire", group="g", member_id=member_id, reason=f"{REASON} in time"
         )
         self.watcher.noted(self.broker, event)
 

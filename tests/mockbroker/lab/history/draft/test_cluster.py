@@ -144,7 +144,7 @@ def test_creation_of_a_subscribed_topic_begins_a_rebalance() -> None:
     assert_shared(cluster, 2, {"c1", "c2"}, [TOPIC, "late"])
 
 
-def test_topics_that_nobody_reads_disturb_nobody() -> None:
+def test_unread_topics_cause_no_rebalance() -> None:
     cluster = settled()
     cluster.set_topic("other", 5)
     cluster.run(WARM + 6)
@@ -289,7 +289,7 @@ def test_more_heartbeats_quicker_rebalances_more_requests(measured: list[tuple[i
     assert requests == pytest.approx([3 * 60 * frequency / 6.0 for frequency in FREQUENCIES], abs=3)
 
 
-def test_the_docs_have_what_was_measured(measured: list[tuple[int, float, int]]) -> None:
+def test_docs_have_the_measured_figures(measured: list[tuple[int, float, int]]) -> None:
     lines = (ROOT / "docs" / "draft.md").read_text("utf-8").splitlines()
     assert [f"| {frequency} | {wait:.2f} s | {count} |" for frequency, wait, count in measured] == [
         line for line in lines if re.fullmatch(r"\| \d+ \| [\d.]+ s \| \d+ \|", line)
@@ -505,7 +505,7 @@ def test_consumer_with_another_strategy_cannot_join() -> None:
     assert moments(cluster, "noticed") == []
 
 
-def test_a_whole_group_that_comes_anew_may_have_another_strategy() -> None:
+def test_restarted_group_may_have_another_strategy() -> None:
     cluster = settled(2)
     for consumer in ("c1", "c2"):
         cluster.crash(consumer)
@@ -533,7 +533,7 @@ def test_the_same_calls_give_the_same_trace() -> None:
     assert one.spans == other.spans
 
 
-def test_nobody_owns_what_another_owns_while_everybody_is_well() -> None:
+def test_no_partition_has_two_owners_without_failures() -> None:
     cluster = DraftCluster({TOPIC: 6}, settings=DraftSettings(answer_gap=0.05))
     for number in range(5):
         cluster.at(1.7 * number, cluster.add, GROUP, [TOPIC])

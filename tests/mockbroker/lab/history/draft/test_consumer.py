@@ -133,7 +133,7 @@ def test_join_follows_the_last_commit_even_if_it_failed(error: Error) -> None:
     assert joins.consumer_id == ID
 
 
-def test_it_may_choose_to_join_without_its_id() -> None:
+def test_consumer_may_rejoin_without_its_id() -> None:
     consumer = beating(Options(rejoins_with_id=False))
     consumer.received(LINK, HeartbeatResponse(error=Error.ILLEGAL_GENERATION), 2.1)
     (joins,) = sent(consumer.received(LINK, OffsetCommitResponse(), 2.2))
@@ -178,7 +178,7 @@ def test_no_response_for_a_session_rediscovers_and_reads_on() -> None:
     assert Read(SHARE[0], 14) in consumer.tick(8.1)
 
 
-def test_what_comes_on_a_former_connection_is_not_heard() -> None:
+def test_responses_on_a_former_connection_are_ignored() -> None:
     consumer = beating()
     consumer.disconnected(LINK, 2.5)
     assert consumer.received(LINK, HeartbeatResponse(error=Error.ILLEGAL_GENERATION), 2.6) == []

@@ -99,7 +99,7 @@ def test_answer_to_a_member(state: Coordinating, number: int, request_of: object
 
 
 @pytest.mark.parametrize(("consumer_id", "ahead"), WHO)
-def test_heartbeats_are_told_of_a_rebalance_whoever_is_in(consumer_id: str | None, ahead: int) -> None:
+def test_every_heartbeat_reports_a_rebalance(consumer_id: str | None, ahead: int) -> None:
     coordinator, _ = coordinator_in(PREPARING)
     expected = ILLEGAL if consumer_id == ONE else UNKNOWN
     assert error(coordinator, beat(consumer_id, GENERATION + ahead)) is expected
@@ -158,7 +158,7 @@ def test_answer_to_a_join(
 
 
 @pytest.mark.parametrize("took_over", [False, True])
-def test_only_joins_are_told_apart_while_groups_are_read(took_over: bool) -> None:
+def test_loading_coordinator_checks_only_joins(took_over: bool) -> None:
     coordinator, _ = coordinator_in(CATCH_UP, took_over=took_over)
     for request in (beat(ONE, GENERATION), commit(ONE, GENERATION), OffsetFetchRequest(group=GROUP, partitions=())):
         assert error(coordinator, request) is STARTING
@@ -167,7 +167,7 @@ def test_only_joins_are_told_apart_while_groups_are_read(took_over: bool) -> Non
 
 @pytest.mark.parametrize("state", [READY, STEADY])
 @pytest.mark.parametrize("request_", [join(NEW), join(strategy="sticky"), join(strategy="roundrobin")])
-def test_a_join_that_is_refused_disturbs_nobody(state: Coordinating, request_: GroupRequest) -> None:
+def test_refused_join_causes_no_rebalance(state: Coordinating, request_: GroupRequest) -> None:
     coordinator, _ = coordinator_in(state)
     actions = coordinator.handle(50, request_, 1.0)
     assert [type(action) for action in actions] == [Answer]
@@ -182,7 +182,7 @@ def test_any_client_fetches_offsets_without_uncommitted_ones() -> None:
     assert answer(coordinator.handle(50, asked, 1.0), 50) == OffsetFetchResponse(offsets={(TOPIC, 1): 8})
 
 
-def test_ready_is_steady_when_every_member_was_heard() -> None:
+def test_ready_is_steady_after_every_heartbeat() -> None:
     coordinator, _ = coordinator_in(READY)
     coordinator.handle(1, beat(ONE, GENERATION), 1.0)
     coordinator.handle(1, beat(ONE, GENERATION), 2.0)
@@ -209,7 +209,7 @@ def test_changed_partitions_begin_a_rebalance_after_loading() -> None:
     assert coordinator.state is PREPARING
 
 
-def test_what_was_shared_out_and_nothing_else_begins_none() -> None:
+def test_unchanged_partitions_start_no_rebalance() -> None:
     coordinator, _ = coordinator_in(READY)
     assert coordinator.topics_changed() == []
 

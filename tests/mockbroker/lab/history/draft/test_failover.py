@@ -91,7 +91,7 @@ def test_looking_for_the_coordinator_does_not_stop_reading() -> None:
     assert max(after - before for before, after in pairwise(times)) == pytest.approx(0.1)
 
 
-def test_who_comes_after_the_groups_are_read_is_taken_as_before() -> None:
+def test_member_after_loading_is_accepted_as_before() -> None:
     cluster = settled(settings=DraftSettings(notice=0.05, load=0.0))
     before = generation(cluster)
     failed = cluster.fail_coordinator(GROUP)
@@ -116,7 +116,7 @@ def test_requests_while_loading_are_refused_and_retried() -> None:
     assert generation(cluster) == before
 
 
-def test_who_comes_too_late_is_dead_and_joins_as_a_new_member() -> None:
+def test_member_after_its_session_joins_as_a_new_one() -> None:
     cluster = settled()
     before, former = generation(cluster), cluster.consumers["c2"].consumer_id
     cluster.fail_coordinator(GROUP)
@@ -174,7 +174,7 @@ def test_loading_coordinator_refuses_heartbeats_and_joins() -> None:
     assert_shared(cluster, 4, {"c1", "c2", "c3"})
 
 
-def test_at_the_first_start_everything_is_put_off() -> None:
+def test_first_start_refuses_requests_until_loaded() -> None:
     cluster = DraftCluster({TOPIC: 4}, settings=DraftSettings(load=2.0))
     cluster.add(GROUP, [TOPIC])
     cluster.run(WARM)
@@ -202,7 +202,7 @@ def test_stale_metadata_names_a_former_coordinator_that_refuses() -> None:
     assert cluster.is_settled(GROUP)
 
 
-def test_what_waits_at_a_coordinator_that_is_moved_is_sent_on() -> None:
+def test_requests_at_a_moved_coordinator_are_redirected() -> None:
     cluster = settled()
     former = cluster.coordinator_node(GROUP)
     cluster.add(GROUP, [TOPIC])

@@ -16,7 +16,7 @@ from mockbroker.lab.history.draft.store import GroupRecord
 
 @pytest.mark.parametrize("state", Consuming)
 @pytest.mark.parametrize("why", ConsumerEvent)
-def test_a_consumer_does_what_the_table_has_and_nothing_else(state: Consuming, why: ConsumerEvent) -> None:
+def test_consumer_follows_its_transition_table(state: Consuming, why: ConsumerEvent) -> None:
     if (state, why) in CONSUMER:
         assert move(CONSUMER, state, why) is CONSUMER[state, why]
     else:
@@ -26,7 +26,7 @@ def test_a_consumer_does_what_the_table_has_and_nothing_else(state: Consuming, w
 
 @pytest.mark.parametrize("state", Coordinating)
 @pytest.mark.parametrize("why", Cause)
-def test_a_coordinator_does_what_the_table_has_and_nothing_else(state: Coordinating, why: Cause) -> None:
+def test_coordinator_follows_its_transition_table(state: Coordinating, why: Cause) -> None:
     if (state, why) in COORDINATOR:
         assert move(COORDINATOR, state, why) is COORDINATOR[state, why]
     else:
@@ -34,7 +34,7 @@ def test_a_coordinator_does_what_the_table_has_and_nothing_else(state: Coordinat
             move(COORDINATOR, state, why)
 
 
-def test_machines_refuse_what_their_tables_do_not_have() -> None:
+def test_machines_refuse_transitions_not_in_tables() -> None:
     consumer = Consumer("c", GROUP, [TOPIC], [0])
     with pytest.raises(IllegalTransition):
         consumer.end()  # it was never started

@@ -59,7 +59,7 @@ def test_processing_longer_than_a_session_is_disconnected() -> None:
     assert sorted(cluster.store.read(GROUP).hosts.values()) == ["c1", "c2"]
 
 
-def test_heartbeats_in_the_background_keep_a_slow_one_alive() -> None:
+def test_background_heartbeats_keep_a_slow_member_alive() -> None:
     cluster = settled(3, 6, options=Options(background=True), delays=WAYS)
     before = generation(cluster)
     cluster.work("c3", 12.0)
@@ -70,7 +70,7 @@ def test_heartbeats_in_the_background_keep_a_slow_one_alive() -> None:
     assert gaps == []  # it read nothing meanwhile
 
 
-def test_the_others_are_told_of_the_rebalance() -> None:
+def test_other_members_are_notified_of_the_rebalance() -> None:
     cluster, dead = slow(100.0)
     cluster.run(dead + 3)
     told = {m.consumer: m.time for m in moments(cluster, "answered", "Heartbeat answer", error=ILLEGAL, since=dead)}
@@ -101,7 +101,7 @@ def test_other_heartbeat_first_slow_member_rebalances_too() -> None:
     assert generation(cluster) == before + 1
 
 
-def test_a_moment_decides_who_is_first() -> None:
+def test_timing_decides_which_heartbeat_is_first() -> None:
     outcomes = []
     for back in (0.2, 0.22, 0.24, 0.26, 0.28, 0.3):
         cluster, dead = slow(back)

@@ -51,7 +51,7 @@ def test_a_dump_has_all_that_is_kept_by_topic_and_by_group() -> None:
     assert all(offset > 100 for offset in offsets[TOPIC].values())
 
 
-def test_what_was_dumped_is_loaded_as_it_was() -> None:
+def test_dumped_store_loads_unchanged() -> None:
     dumped = json.loads(json.dumps(rested().store.dump()))
     loaded = Store.load(dumped)
     assert loaded.dump() == dumped
@@ -104,7 +104,7 @@ def test_group_without_members_is_read_when_a_consumer_joins() -> None:
     assert generation(cluster) == 8
 
 
-def test_who_is_missing_when_a_coordinator_begins_is_removed() -> None:
+def test_member_missing_at_coordinator_start_is_removed() -> None:
     cluster = DraftCluster(store=Store.load(rested().store.dump()))
     cluster.run(10.0)
     record = cluster.store.read(GROUP)
@@ -112,7 +112,7 @@ def test_who_is_missing_when_a_coordinator_begins_is_removed() -> None:
     assert record.generation == generation(rested()) + 1
 
 
-def test_a_watch_tells_each_broker_once_and_none_that_is_gone() -> None:
+def test_watch_notifies_each_live_broker_once() -> None:
     store = Store({TOPIC: 1})
     for node in (2, 0, 2):
         store.watch(TOPIC, node)
