@@ -58,7 +58,7 @@ def handle_broker_loss(broker: Broker, node: int, now: float) -> Effects:
     """Make the first live replica the leader of each partition that a lost broker led. Raises: FailoverError."""
     cluster = broker.cluster
     if node not in cluster.nodes:
-        raise FailoverError(f"broker {node} is not running")
+        raise _not_running(broker, node)
     broker.deadlines.forget(LossDue(node))
     cluster.down[node] = cluster.nodes.pop(node)
     cluster.epoch += 1
@@ -134,7 +134,7 @@ def elect(broker: Broker, partition: Partition, now: float, *, unclean: bool) ->
 def check_running(broker: Broker, node: int) -> None:
     """Check that a broker is running. Raises: FailoverError."""
     if node not in broker.cluster.nodes or LossDue(node) in broker.deadlines:
-        raise FailoverError(f"broker {node} is not running")
+        raise _not_running(broker, node)
 
 
 def check_stopped(broker: Broker, node: int) -> None:
@@ -142,7 +142,14 @@ def check_stopped(broker: Broker, node: int) -> None:
     if node in broker.cluster.nodes and LossDue(node) not in broker.deadlines:
         raise FailoverError(f"broker {node} is already running")
     if node not in broker.cluster.nodes and node not in broker.cluster.down:
-        raise FailoverError(f"broker {node} does not exist")
+        raise _not_running(broker, node)
+
+
+def _not_running(broker: Broker, node: int) -> FailoverError:
+    ids = sorted({*broker.cluster.nodes, *broker.cluster.down})
+    if node not in ids:
+        return FailoverError(f"broker {node} does not exist (broker ids: {', '.join(map(str, ids))})")
+    return FailoverError(f"broker {node} is not running: start it first")
 
 
 def _lead(broker: Broker, partition: Partition, node: int, now: float) -> Effects:

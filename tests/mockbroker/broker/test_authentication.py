@@ -53,9 +53,9 @@ class Connection:
     """A connection to a SASL listener. ``send`` returns the error code of the response, or the outcome without one."""
 
     def __init__(self, **settings: Any) -> None:
-        given = {name.replace("_", "."): value for name, value in settings.items()}
+        config = {name.replace("_", "."): value for name, value in settings.items()}
         users = Users({"alice": "alice-secret", "bob": "bob-secret"})
-        self.authentication = Authentication(users, Settings.parse(given), lambda: "server")
+        self.authentication = Authentication(users, Settings.parse(config), lambda: "server")
         self.now = 0.0
         self.last = None
 
@@ -184,9 +184,9 @@ LIFETIMES = [  # connections.max.reauth.ms, seconds until the token expires or N
 ]
 
 
-@pytest.mark.parametrize(("most", "seconds", "lifetime"), LIFETIMES)
-def test_session_lifetime(most, seconds, lifetime):
-    connection = Connection(connections_max_reauth_ms=most)
+@pytest.mark.parametrize(("max_reauth_ms", "seconds", "lifetime"), LIFETIMES)
+def test_session_lifetime(max_reauth_ms, seconds, lifetime):
+    connection = Connection(connections_max_reauth_ms=max_reauth_ms)
     connection.send(*handshake("PLAIN" if seconds is None else "OAUTHBEARER"))
     connection.send(*(plain() if seconds is None else bearer(seconds=seconds)))
     assert connection.last == SaslAuthenticateResponse(error_message="", session_lifetime_ms=lifetime)

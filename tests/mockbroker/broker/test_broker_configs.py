@@ -33,14 +33,14 @@ def all_of(release: str, **given: object) -> dict[str, object]:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_configs_equal_those_of_a_recorded_broker(release: str) -> None:
-    known = {name for name, found in kafka_settings().items() if release in found}
-    answer = {config["name"]: config for config in recorded(release) if config["name"] in known}
-    given = {name: config["value"] for name, config in answer.items() if config["config_source"] == STATIC}
+    names = {name for name, configs in kafka_settings().items() if release in configs}
+    response = {config["name"]: config for config in recorded(release) if config["name"] in names}
+    given = {name: config["value"] for name, config in response.items() if config["config_source"] == STATIC}
     settings = Settings.parse({name: value for name, value in given.items() if name not in OUR_OWN})
-    found = {one.name: one for one in broker_configs(settings, ALL[release], NODE)}
-    assert set(answer) <= set(found)
-    for name, config in answer.items():
-        one = found[name]
+    configs = {one.name: one for one in broker_configs(settings, ALL[release], NODE)}
+    assert set(response) <= set(configs)
+    for name, config in response.items():
+        one = configs[name]
         shown = one.type, one.read_only, one.is_sensitive
         assert shown == (config["config_type"], config["read_only"], config["is_sensitive"]), name
         if name not in OUR_OWN:
@@ -49,13 +49,13 @@ def test_configs_equal_those_of_a_recorded_broker(release: str) -> None:
 
 
 def test_configs_of_mockbroker_are_described() -> None:
-    found = all_of("4.2", mockbroker_users="alice:secret", ssl_key_password="secret", log_retention_ms=5)
-    assert {name for name in found if name.startswith("mockbroker.")} == {
+    configs = all_of("4.2", mockbroker_users="alice:secret", ssl_key_password="secret", log_retention_ms=5)
+    assert {name for name in configs if name.startswith("mockbroker.")} == {
         name for name in Settings().by_name() if name.startswith("mockbroker.")
     }
     for name in ("mockbroker.users", "ssl.key.password"):
-        assert (found[name].value, found[name].is_sensitive, found[name].is_given) == (None, True, True)
-    assert (found["log.retention.ms"].value, found["log.retention.ms"].default) == ("5", None)
+        assert (configs[name].value, configs[name].is_sensitive, configs[name].is_given) == (None, True, True)
+    assert (configs["log.retention.ms"].value, configs["log.retention.ms"].default) == ("5", None)
 
 
 def test_setting_of_another_release_is_described_only_if_set() -> None:

@@ -21,6 +21,6 @@ def test_partition_without_leader_is_an_error(struct: type, leader: int, error: 
     cluster = Cluster([Node(1, "a", 1), Node(2, "b", 2)], uuid4)
     (partition,) = cluster.create_topic("t", [[1, 2]]).partitions
     partition.leader, partition.leader_epoch = leader, 4
-    answer = partition_metadata(struct, cluster, partition)
-    assert (answer.error_code, answer.partition_index) == (error, 0)
-    assert (answer.leader_id, answer.leader_epoch, answer.replica_nodes) == (leader, 4, [1, 2])
+    response = partition_metadata(struct, cluster, partition)
+    assert (response.error_code, response.partition_index) == (error, 0)
+    assert (response.leader_id, response.leader_epoch, response.replica_nodes) == (leader, 4, [1, 2])

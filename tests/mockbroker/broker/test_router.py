@@ -20,7 +20,7 @@ from mockbroker.broker.journal import Journal
 from mockbroker.broker.router import Router
 
 
-def join(**given: Any) -> JoinGroupRequest:
+def join(**changes: Any) -> JoinGroupRequest:
     fields = {
         "group_id": "g",
         "session_timeout_ms": 10_000,
@@ -28,7 +28,7 @@ def join(**given: Any) -> JoinGroupRequest:
         "protocol_type": "consumer",
         "protocols": [JoinGroupRequest.Protocol(name="range", metadata=b"")],
     }
-    return JoinGroupRequest(**fields | given)
+    return JoinGroupRequest(**fields | changes)
 
 
 @pytest.fixture

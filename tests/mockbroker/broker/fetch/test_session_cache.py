@@ -25,13 +25,15 @@ class Reader:
         self.harness, self.version, self.session, self.epoch = harness, version, 0, 0
 
     def send(self, *fetched: tuple[int, int], forget: tuple[int, ...] = (), **changes: Any) -> Any:
-        named = {"topic_id": self.harness.topic_id("t")} if self.version >= 13 else {"topic": "t"}
+        topic_name_or_id = {"topic_id": self.harness.topic_id("t")} if self.version >= 13 else {"topic": "t"}
         fields = {"max_wait_ms": 0, "min_bytes": 1, "session_id": self.session, "session_epoch": self.epoch}
         partitions = [Topic.Partition(partition=n, fetch_offset=at, partition_max_bytes=10**6) for n, at in fetched]
         request = FetchRequest(
             **fields | changes,
-            topics=[Topic(**named, partitions=partitions)] if partitions else [],
-            forgotten_topics_data=[FetchRequest.ForgottenTopic(**named, partitions=list(forget))] if forget else [],
+            topics=[Topic(**topic_name_or_id, partitions=partitions)] if partitions else [],
+            forgotten_topics_data=[FetchRequest.ForgottenTopic(**topic_name_or_id, partitions=list(forget))]
+            if forget
+            else [],
         )
         self.epoch += 1
         sent = self.harness.send(request, self.version, node=0)

@@ -22,11 +22,11 @@ def alter(
     validate_only: bool = False,
     **configs: Any,
 ) -> Any:
-    given = [Resource.Config(name=key.replace("_", "."), value=value) for key, value in configs.items()]
-    asked = Resource(resource_type=kind, resource_name=name, configs=given)
-    (found,) = harness.ask(AlterConfigsRequest(resources=[asked], validate_only=validate_only), version).responses
-    assert (found.resource_type, found.resource_name) == (kind, name)
-    return found.error_code
+    resource_configs = [Resource.Config(name=key.replace("_", "."), value=value) for key, value in configs.items()]
+    resource = Resource(resource_type=kind, resource_name=name, configs=resource_configs)
+    (result,) = harness.ask(AlterConfigsRequest(resources=[resource], validate_only=validate_only), version).responses
+    assert (result.resource_type, result.resource_name) == (kind, name)
+    return result.error_code
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])

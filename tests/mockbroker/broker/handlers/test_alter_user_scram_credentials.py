@@ -34,8 +34,8 @@ def harness() -> BrokerHarness:
 def alter(harness: BrokerHarness, *alterations: Any) -> list[Any]:
     deletions = [one for one in alterations if isinstance(one, Request.Deletion)]
     upsertions = [one for one in alterations if isinstance(one, Request.Upsertion)]
-    answer = harness.ask(Request(deletions=deletions, upsertions=upsertions), 0)
-    return [(one.user, E(one.error_code), one.error_message) for one in answer.results]
+    response = harness.ask(Request(deletions=deletions, upsertions=upsertions), 0)
+    return [(one.user, E(one.error_code), one.error_message) for one in response.results]
 
 
 TWICE = E.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"

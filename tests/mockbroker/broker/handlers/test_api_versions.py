@@ -26,20 +26,20 @@ def harness() -> BrokerHarness:
     return BrokerHarness()
 
 
-def named(name: str = "client", version: str = "1.0") -> ApiVersionsRequest:
+def api_versions_request(name: str = "client", version: str = "1.0") -> ApiVersionsRequest:
     return ApiVersionsRequest(client_software_name=name, client_software_version=version)
 
 
 @pytest.mark.parametrize("version", range(5))
 def test_versions_equal_those_of_kafka(harness, version):
-    answer = harness.ask(named(), version)
-    assert answer.error_code == E.NONE
-    assert {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys} == KAFKA_4_2_0
-    assert len(answer.api_keys) == len(KAFKA_4_2_0)
+    response = harness.ask(api_versions_request(), version)
+    assert response.error_code == E.NONE
+    assert {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys} == KAFKA_4_2_0
+    assert len(response.api_keys) == len(KAFKA_4_2_0)
 
 
 def test_listed_versions_are_served_but_for_produce_v0_to_v2(harness):
-    for entry in harness.ask(named(), 4).api_keys:
+    for entry in harness.ask(api_versions_request(), 4).api_keys:
         advertised = set(range(entry.min_version, entry.max_version + 1))
         served = {version for version in range(-1, 50) if harness.router.serves(entry.api_key, version)}
         assert advertised - served == ({0, 1, 2} if entry.api_key == PRODUCE else set())
@@ -48,9 +48,9 @@ def test_listed_versions_are_served_but_for_produce_v0_to_v2(harness):
 
 @pytest.mark.parametrize("version", [3, 4])
 def test_finalized_features_are_supported(harness, version):
-    answer = harness.ask(named(), version)
-    supported = {each.name: (each.min_version, each.max_version) for each in answer.supported_features}
-    finalized = {each.name: each.max_version_level for each in answer.finalized_features}
+    response = harness.ask(api_versions_request(), version)
+    supported = {each.name: (each.min_version, each.max_version) for each in response.supported_features}
+    finalized = {each.name: each.max_version_level for each in response.finalized_features}
     if version == 3:
         assert supported == {"metadata.version": (7, 29)}
     else:
@@ -80,9 +80,9 @@ def test_served_versions_are_declared():
     ],
 )
 def test_client_software_name_is_validated(harness, name, version, valid):
-    answer = harness.ask(named(name, version), 3)
-    assert answer.error_code == (E.NONE if valid else E.INVALID_REQUEST)
-    assert bool(answer.api_keys) is valid
+    response = harness.ask(api_versions_request(name, version), 3)
+    assert response.error_code == (E.NONE if valid else E.INVALID_REQUEST)
+    assert bool(response.api_keys) is valid
 
 
 def test_unsupported_version_gets_a_v0_response(harness):

@@ -20,7 +20,7 @@ def harness() -> MixedGroupHarness:
 
 
 def lines(assignment: Any) -> dict[Any, Any]:
-    return {line.topic_name: line.partitions for line in assignment.topic_partitions}
+    return {topic.topic_name: topic.partitions for topic in assignment.topic_partitions}
 
 
 def test_states(harness):
@@ -29,11 +29,11 @@ def test_states(harness):
     harness.join("b")
     assert harness.describe().group_state == "Reconciling"
     harness.leave("b")
-    found = harness.describe()
-    assert (found.group_state, found.group_epoch, found.assignment_epoch) == ("Assigning", 3, 2)
+    described = harness.describe()
+    assert (described.group_state, described.group_epoch, described.assignment_epoch) == ("Assigning", 3, 2)
     harness.leave("a")
-    found = harness.describe()
-    assert (found.group_state, found.members, found.assignor_name) == ("Empty", [], "uniform")
+    described = harness.describe()
+    assert (described.group_state, described.members, described.assignor_name) == ("Empty", [], "uniform")
 
 
 def test_members(harness):
@@ -75,13 +75,13 @@ def test_members_of_the_classic_protocol(harness):
 def test_missing_and_classic_groups_are_not_found(harness):
     harness.classic()
     request = ConsumerGroupDescribeRequest(group_ids=["g", "nope", ""])
-    found = harness.ask(request, 1).groups
-    assert [(group.group_id, group.error_code, group.error_message) for group in found] == [
+    described = harness.ask(request, 1).groups
+    assert [(group.group_id, group.error_code, group.error_message) for group in described] == [
         ("g", E.GROUP_ID_NOT_FOUND, "Group g is not a consumer group."),
         ("nope", E.GROUP_ID_NOT_FOUND, "Group nope not found."),
         ("", E.INVALID_GROUP_ID, None),
     ]
-    assert {(group.group_state, group.group_epoch) for group in found} == {("", 0)}
+    assert {(group.group_state, group.group_epoch) for group in described} == {("", 0)}
 
 
 @pytest.mark.parametrize(("requested", "operations"), [(True, GROUP_OPERATIONS), (False, UNASKED)])
@@ -94,5 +94,5 @@ def test_authorized_operations(harness, requested, operations):
 def test_not_the_coordinator(harness):
     harness = MixedGroupHarness(brokers=3)
     other = next(node for node in harness.broker.cluster.nodes if node != harness.broker.coordinator("g"))
-    found = harness.ask(ConsumerGroupDescribeRequest(group_ids=["g"]), 1, node=other).groups[0]
-    assert found.error_code == E.NOT_COORDINATOR
+    described = harness.ask(ConsumerGroupDescribeRequest(group_ids=["g"]), 1, node=other).groups[0]
+    assert described.error_code == E.NOT_COORDINATOR

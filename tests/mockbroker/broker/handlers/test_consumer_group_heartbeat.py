@@ -48,9 +48,9 @@ def harness() -> ConsumerGroupHarness:
     ],
 )
 def test_invalid_fields(harness, fields, text):
-    answer = ask(harness, **fields)
-    assert (answer.error_code, answer.error_message) == (E.INVALID_REQUEST, text)
-    assert (answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == (None, 0, 0)
+    response = ask(harness, **fields)
+    assert (response.error_code, response.error_message) == (E.INVALID_REQUEST, text)
+    assert (response.member_id, response.member_epoch, response.heartbeat_interval_ms) == (None, 0, 0)
     assert not harness.broker.groups
 
 
@@ -63,21 +63,21 @@ def test_join_with_owned_partitions_is_rejected(harness):
     "fields", [{"subscribed_topic_names": []}, {"subscribed_topic_regex": "", "subscribed_topic_names": None}]
 )
 def test_empty_subscription_is_accepted(harness, fields):
-    answer = ask(harness, **fields)
-    assert (answer.error_code, answer.member_epoch, answer.assignment.topic_partitions) == (E.NONE, 1, [])
+    response = ask(harness, **fields)
+    assert (response.error_code, response.member_epoch, response.assignment.topic_partitions) == (E.NONE, 1, [])
 
 
 def test_v0_generates_member_ids(harness):
-    answer = ask(harness, 0, member_id="")
-    assert answer.error_code == E.NONE
-    assert len(answer.member_id) == 22
+    response = ask(harness, 0, member_id="")
+    assert response.error_code == E.NONE
+    assert len(response.member_id) == 22
     assert ask(harness, 0, member_id="", member_epoch=1).error_code == E.INVALID_REQUEST
 
 
 def test_unknown_assignor_precedes_the_group(harness):
-    answer = ask(harness, server_assignor="zz", member_epoch=5)
-    assert answer.error_code == E.UNSUPPORTED_ASSIGNOR
-    assert answer.error_message == "ServerAssignor zz is not supported. Supported assignors: uniform, range."
+    response = ask(harness, server_assignor="zz", member_epoch=5)
+    assert response.error_code == E.UNSUPPORTED_ASSIGNOR
+    assert response.error_message == "ServerAssignor zz is not supported. Supported assignors: uniform, range."
 
 
 def test_invalid_fields_precede_not_coordinator():
@@ -89,8 +89,8 @@ def test_invalid_fields_precede_not_coordinator():
 
 def test_disabled_protocol_is_unsupported():
     harness = ConsumerGroupHarness(config={"group.coordinator.rebalance.protocols": "classic"})
-    answer = ask(harness, group_id="")
-    assert (answer.error_code, answer.error_message) == (E.UNSUPPORTED_VERSION, None)
+    response = ask(harness, group_id="")
+    assert (response.error_code, response.error_message) == (E.UNSUPPORTED_VERSION, None)
     assert harness.describe().error_code == E.UNSUPPORTED_VERSION
 
 

@@ -12,6 +12,6 @@ from kwire.messages.create_acls import CreateAclsRequest
 @pytest.mark.parametrize("version", [1, 2, 3])
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_security_is_disabled(version, count):
-    asked = [CreateAclsRequest.Creation(resource_type=2, resource_name="t", principal="User:x", host="*")] * count
-    found = BrokerHarness().ask(CreateAclsRequest(creations=asked), version)
-    assert [each.error_code for each in found.results] == [E.SECURITY_DISABLED] * count
+    creations = [CreateAclsRequest.Creation(resource_type=2, resource_name="t", principal="User:x", host="*")] * count
+    response = BrokerHarness().ask(CreateAclsRequest(creations=creations), version)
+    assert [each.error_code for each in response.results] == [E.SECURITY_DISABLED] * count

@@ -24,73 +24,79 @@ def harness() -> BrokerHarness:
     return BrokerHarness(brokers=3, topics={"old": 1})
 
 
-def wanted(name: str = "new", partitions: int = 2, replicas: int = 1, **given: Any) -> Topic:
-    return Topic(name=name, num_partitions=partitions, replication_factor=replicas, **given)
+def new_topic(name: str = "new", partitions: int = 2, replicas: int = 1, **fields: Any) -> Topic:
+    return Topic(name=name, num_partitions=partitions, replication_factor=replicas, **fields)
 
 
 def assigned(*brokers: list[int], first: int = 0) -> Topic:
     lists = [Topic.Assignment(partition_index=first + n, broker_ids=ids) for n, ids in enumerate(brokers)]
-    return wanted(partitions=-1, replicas=-1, assignments=lists)
+    return new_topic(partitions=-1, replicas=-1, assignments=lists)
 
 
-def create(harness: BrokerHarness, version: int, *topics: Topic, **given: Any) -> Any:
-    return harness.ask(CreateTopicsRequest(topics=list(topics), **given), version).topics
+def create(harness: BrokerHarness, version: int, *topics: Topic, **fields: Any) -> Any:
+    return harness.ask(CreateTopicsRequest(topics=list(topics), **fields), version).topics
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_topic_is_created(harness, version):
-    (answer,) = create(harness, version, wanted(configs=[Topic.Config(name="retention.ms", value="5")]))
-    assert (answer.name, answer.error_code, answer.error_message) == ("new", E.NONE, None)
-    made = harness.broker.cluster.topics["new"]
-    assert [len(partition.replicas) for partition in made.partitions] == [1, 1]
-    assert made.configs == {"retention.ms": "5"}
+    (response,) = create(harness, version, new_topic(configs=[Topic.Config(name="retention.ms", value="5")]))
+    assert (response.name, response.error_code, response.error_message) == ("new", E.NONE, None)
+    created = harness.broker.cluster.topics["new"]
+    assert [len(partition.replicas) for partition in created.partitions] == [1, 1]
+    assert created.configs == {"retention.ms": "5"}
     if version >= 5:
-        assert (answer.num_partitions, answer.replication_factor) == (2, 1)
-        found = {config.name: (config.value, config.config_source) for config in answer.configs}
-        assert found.keys() == SINCE_4_0.keys()
-        assert (found.pop("retention.ms"), found.pop("min.insync.replicas")) == (("5", 1), ("1", 3))
-        assert {source for _, source in found.values()} == {5}
+        assert (response.num_partitions, response.replication_factor) == (2, 1)
+        returned = {config.name: (config.value, config.config_source) for config in response.configs}
+        assert returned.keys() == SINCE_4_0.keys()
+        assert (returned.pop("retention.ms"), returned.pop("min.insync.replicas")) == (("5", 1), ("1", 3))
+        assert {source for _, source in returned.values()} == {5}
     if version >= 7:
-        assert answer.topic_id == made.topic_id
+        assert response.topic_id == created.topic_id
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_validate_only(harness, version):
-    (answer,) = create(harness, version, wanted(), validate_only=True)
-    assert answer.error_code == E.NONE
-    assert (answer.topic_id != UUID(int=0)) is (version >= 7)  # as in Kafka, although no topic has this id
+    (response,) = create(harness, version, new_topic(), validate_only=True)
+    assert response.error_code == E.NONE
+    assert (response.topic_id != UUID(int=0)) is (version >= 7)  # as in Kafka, although no topic has this id
     assert "new" not in harness.broker.cluster.topics
 
 
 REFUSED = [
-    pytest.param(wanted("old"), E.TOPIC_ALREADY_EXISTS, id="topic exists"),
-    pytest.param(wanted("a/b"), E.INVALID_TOPIC_EXCEPTION, id="name with a slash"),
-    pytest.param(wanted(".."), E.INVALID_TOPIC_EXCEPTION, id="name .."),
-    pytest.param(wanted(""), E.INVALID_TOPIC_EXCEPTION, id="empty name"),
-    pytest.param(wanted("x" * 250), E.INVALID_TOPIC_EXCEPTION, id="name of 250 characters"),
-    pytest.param(wanted("x" * 32_767), E.INVALID_TOPIC_EXCEPTION, id="name of 32767 characters"),
-    pytest.param(wanted(partitions=0), E.INVALID_PARTITIONS, id="no partitions"),
-    pytest.param(wanted(partitions=-2), E.INVALID_PARTITIONS, id="negative number of partitions"),
-    pytest.param(wanted(partitions=2**31 - 1), E.POLICY_VIOLATION, id="too many partitions"),
-    pytest.param(wanted(replicas=0), E.INVALID_REPLICATION_FACTOR, id="replication factor 0"),
-    pytest.param(wanted(replicas=4), E.INVALID_REPLICATION_FACTOR, id="more than brokers"),
-    pytest.param(wanted(configs=[Topic.Config(name="x")]), E.INVALID_CONFIG, id="unknown config"),
-    pytest.param(wanted(configs=[Topic.Config(name="retention.ms", value="-5")]), E.INVALID_CONFIG, id="out of range"),
+    pytest.param(new_topic("old"), E.TOPIC_ALREADY_EXISTS, id="topic exists"),
+    pytest.param(new_topic("a/b"), E.INVALID_TOPIC_EXCEPTION, id="name with a slash"),
+    pytest.param(new_topic(".."), E.INVALID_TOPIC_EXCEPTION, id="name .."),
+    pytest.param(new_topic(""), E.INVALID_TOPIC_EXCEPTION, id="empty name"),
+    pytest.param(new_topic("x" * 250), E.INVALID_TOPIC_EXCEPTION, id="name of 250 characters"),
+    pytest.param(new_topic("x" * 32_767), E.INVALID_TOPIC_EXCEPTION, id="name of 32767 characters"),
+    pytest.param(new_topic(partitions=0), E.INVALID_PARTITIONS, id="no partitions"),
+    pytest.param(new_topic(partitions=-2), E.INVALID_PARTITIONS, id="negative number of partitions"),
+    pytest.param(new_topic(partitions=2**31 - 1), E.POLICY_VIOLATION, id="too many partitions"),
+    pytest.param(new_topic(replicas=0), E.INVALID_REPLICATION_FACTOR, id="replication factor 0"),
+    pytest.param(new_topic(replicas=4), E.INVALID_REPLICATION_FACTOR, id="more than brokers"),
+    pytest.param(new_topic(configs=[Topic.Config(name="x")]), E.INVALID_CONFIG, id="unknown config"),
     pytest.param(
-        wanted(configs=[Topic.Config(name="cleanup.policy", value="x")]), E.INVALID_CONFIG, id="unknown cleanup.policy"
+        new_topic(configs=[Topic.Config(name="retention.ms", value="-5")]), E.INVALID_CONFIG, id="out of range"
     ),
-    pytest.param(wanted(configs=[Topic.Config(name="retention.ms", value=None)]), E.INVALID_CONFIG, id="null config"),
     pytest.param(
-        wanted(configs=[Topic.Config(name="retention.ms", value="9" * 32_000)]), E.INVALID_CONFIG, id="32,000 digits"
+        new_topic(configs=[Topic.Config(name="cleanup.policy", value="x")]),
+        E.INVALID_CONFIG,
+        id="unknown cleanup.policy",
     ),
-    pytest.param(wanted(configs=[Topic.Config(name="x" * 32_767)]), E.INVALID_CONFIG, id="unknown config, long"),
+    pytest.param(
+        new_topic(configs=[Topic.Config(name="retention.ms", value=None)]), E.INVALID_CONFIG, id="null config"
+    ),
+    pytest.param(
+        new_topic(configs=[Topic.Config(name="retention.ms", value="9" * 32_000)]), E.INVALID_CONFIG, id="32,000 digits"
+    ),
+    pytest.param(new_topic(configs=[Topic.Config(name="x" * 32_767)]), E.INVALID_CONFIG, id="unknown config, long"),
     pytest.param(assigned([0], first=1), E.INVALID_REPLICA_ASSIGNMENT, id="partitions not from 0"),
     pytest.param(assigned([0], [1, 2]), E.INVALID_REPLICA_ASSIGNMENT, id="different numbers of replicas"),
     pytest.param(assigned([0, 0]), E.INVALID_REPLICA_ASSIGNMENT, id="duplicate broker"),
     pytest.param(assigned([9]), E.INVALID_REPLICA_ASSIGNMENT, id="unknown broker"),
     pytest.param(assigned([]), E.INVALID_REPLICA_ASSIGNMENT, id="no brokers"),
     pytest.param(
-        wanted(assignments=[Topic.Assignment(partition_index=0, broker_ids=[0])]),
+        new_topic(assignments=[Topic.Assignment(partition_index=0, broker_ids=[0])]),
         E.INVALID_REQUEST,
         id="assignment and partition count",
     ),
@@ -101,17 +107,17 @@ REFUSED = [
 @pytest.mark.parametrize(("topic", "error"), REFUSED)
 def test_rejected(harness, version, topic, error):
     before = set(harness.broker.cluster.topics)
-    (answer,) = create(harness, version, topic)
-    assert (answer.name, answer.error_code) == (topic.name, error)
-    assert answer.error_message
+    (response,) = create(harness, version, topic)
+    assert (response.name, response.error_code) == (topic.name, error)
+    assert response.error_message
     assert set(harness.broker.cluster.topics) == before
 
 
 def test_broker_defaults():
     harness = BrokerHarness(brokers=3, config={"num.partitions": 5, "default.replication.factor": 2})
-    create(harness, 5, wanted(partitions=-1, replicas=-1))
-    made = harness.broker.cluster.topics["new"].partitions
-    assert [len(partition.replicas) for partition in made] == [2] * 5
+    create(harness, 5, new_topic(partitions=-1, replicas=-1))
+    created = harness.broker.cluster.topics["new"].partitions
+    assert [len(partition.replicas) for partition in created] == [2] * 5
 
 
 def test_manual_assignment(harness):
@@ -120,8 +126,8 @@ def test_manual_assignment(harness):
 
 
 def test_duplicate_name_is_rejected_once(harness):
-    answers = create(harness, 5, wanted("a"), wanted("b"), wanted("a"))
-    assert [(answer.name, answer.error_code) for answer in answers] == [("a", E.INVALID_REQUEST), ("b", E.NONE)]
+    responses = create(harness, 5, new_topic("a"), new_topic("b"), new_topic("a"))
+    assert [(response.name, response.error_code) for response in responses] == [("a", E.INVALID_REQUEST), ("b", E.NONE)]
     assert "a" not in harness.broker.cluster.topics
     assert "b" in harness.broker.cluster.topics
 
@@ -132,31 +138,31 @@ def test_no_topics(harness):
 
 def test_partitions_of_a_cluster_are_limited():
     harness = BrokerHarness(topics={"a": MAX_PARTITIONS - 59})  # the offsets topic has 50
-    answers = [create(harness, 7, wanted(name, partitions=5))[0].error_code for name in ("b", "c")]
-    assert answers == [E.NONE, E.INVALID_PARTITIONS]
+    responses = [create(harness, 7, new_topic(name, partitions=5))[0].error_code for name in ("b", "c")]
+    assert responses == [E.NONE, E.INVALID_PARTITIONS]
     assert "c" not in harness.broker.cluster.topics
     harness.ask(DeleteTopicsRequest(topic_names=["b"]), 4)
-    assert create(harness, 7, wanted("c", partitions=5))[0].error_code == E.NONE
+    assert create(harness, 7, new_topic("c", partitions=5))[0].error_code == E.NONE
 
 
 def test_colliding_names_are_rejected(harness):
-    create(harness, 7, wanted("a.b_c"))
-    (answer,) = create(harness, 7, wanted("a_b.c"))
-    assert (answer.error_code, answer.error_message) == (
+    create(harness, 7, new_topic("a.b_c"))
+    (response,) = create(harness, 7, new_topic("a_b.c"))
+    assert (response.error_code, response.error_message) == (
         E.INVALID_TOPIC_EXCEPTION,
         "Topic 'a_b.c' collides with existing topic: a.b_c",
     )
     cluster = harness.broker.cluster
     cluster.delete_topic(cluster.topics["a.b_c"])
-    (answer,) = create(harness, 7, wanted("a_b.c"))
-    assert answer.error_code == E.NONE
+    (response,) = create(harness, 7, new_topic("a_b.c"))
+    assert response.error_code == E.NONE
 
 
 @pytest.mark.parametrize(("name", "accepted"), [("3.9", True), ("4.2", False)])
 def test_configs_are_those_of_the_release(name, accepted):
     harness = BrokerHarness(brokers=1, release=RELEASES[name])
     config = Topic.Config(name="message.downconversion.enable", value="false")
-    (answer,) = create(harness, 7, wanted(configs=[config]))
-    assert answer.error_code == (E.NONE if accepted else E.INVALID_CONFIG)
-    (answer,) = create(harness, 7, wanted("small", configs=[Topic.Config(name="segment.bytes", value="14")]))
-    assert answer.error_code == (E.NONE if accepted else E.INVALID_CONFIG)
+    (response,) = create(harness, 7, new_topic(configs=[config]))
+    assert response.error_code == (E.NONE if accepted else E.INVALID_CONFIG)
+    (response,) = create(harness, 7, new_topic("small", configs=[Topic.Config(name="segment.bytes", value="14")]))
+    assert response.error_code == (E.NONE if accepted else E.INVALID_CONFIG)

@@ -12,8 +12,8 @@ from kwire.messages.delete_acls import DeleteAclsRequest
 @pytest.mark.parametrize("version", [1, 2, 3])
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_security_is_disabled(version, count):
-    asked = [DeleteAclsRequest.Filter(resource_type_filter=2)] * count
-    found = BrokerHarness().ask(DeleteAclsRequest(filters=asked), version)
-    assert [(each.error_code, each.matching_acls) for each in found.filter_results] == [
+    filters = [DeleteAclsRequest.Filter(resource_type_filter=2)] * count
+    response = BrokerHarness().ask(DeleteAclsRequest(filters=filters), version)
+    assert [(each.error_code, each.matching_acls) for each in response.filter_results] == [
         (E.SECURITY_DISABLED, [])
     ] * count

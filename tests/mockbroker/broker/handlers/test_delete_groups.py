@@ -36,9 +36,9 @@ def test_each_group_has_its_own_result(harness, version):
 
 
 def test_offsets_and_generation_are_deleted(harness):
-    who = stable_member(harness, "g")
+    member_id = stable_member(harness, "g")
     commit_without_member(harness, "other")
-    harness.ask(LeaveGroupRequest(group_id="g", member_id=who), 1)
+    harness.ask(LeaveGroupRequest(group_id="g", member_id=member_id), 1)
     commit_without_member(harness, "g")
     assert committed(harness, "g") == {("t", 0): 5}
     assert delete(harness, 2, "g") == [("g", E.NONE)]

@@ -31,13 +31,13 @@ def log(harness: BrokerHarness) -> Any:
 def delete(
     harness: BrokerHarness, offset: int, version: int = 2, *, topic: str = "t", index: int = 0, node: int | None = None
 ) -> tuple[Any, ...]:
-    place = Topic.Partition(partition_index=index, offset=offset)
-    request = DeleteRecordsRequest(topics=[Topic(name=topic, partitions=[place])], timeout_ms=1000)
-    ((found,),) = [
+    requested = Topic.Partition(partition_index=index, offset=offset)
+    request = DeleteRecordsRequest(topics=[Topic(name=topic, partitions=[requested])], timeout_ms=1000)
+    ((partition_response,),) = [
         each.partitions
         for each in harness.ask(request, version, node=harness.leader("t", 0) if node is None else node).topics
     ]
-    return found.error_code, found.low_watermark
+    return partition_response.error_code, partition_response.low_watermark
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
@@ -63,8 +63,8 @@ def test_rejected_partitions(harness):
 
 
 def test_deletion_completes_a_delayed_fetch(harness):
-    wanted = FetchRequest.Topic.Partition(partition=0, fetch_offset=5, partition_max_bytes=10**6)
-    topics = [FetchRequest.Topic(topic="t", partitions=[wanted])]
+    fetched = FetchRequest.Topic.Partition(partition=0, fetch_offset=5, partition_max_bytes=10**6)
+    topics = [FetchRequest.Topic(topic="t", partitions=[fetched])]
     sent = harness.send(FetchRequest(max_wait_ms=500, min_bytes=10**6, topics=topics), 11, node=harness.leader("t", 0))
     assert sent.parked
     delete(harness, 6)

@@ -20,26 +20,26 @@ def harness() -> BrokerHarness:
 
 @pytest.mark.parametrize("version", range(1, 6))
 def test_delete_by_name(harness, version):
-    answer = harness.ask(DeleteTopicsRequest(topic_names=["t", "nothing"]), version)
-    assert [(t.name, t.error_code) for t in answer.responses] == [
+    response = harness.ask(DeleteTopicsRequest(topic_names=["t", "nothing"]), version)
+    assert [(t.name, t.error_code) for t in response.responses] == [
         ("t", E.NONE),
         ("nothing", E.UNKNOWN_TOPIC_OR_PARTITION),
     ]
-    assert [bool(t.error_message) for t in answer.responses] == [False, version >= 5]
+    assert [bool(t.error_message) for t in response.responses] == [False, version >= 5]
     assert set(harness.broker.cluster.topics) == {"__consumer_offsets", "u"}
 
 
 def test_delete_by_id(harness):
     topic_id = harness.topic_id("t")
-    wanted = DeleteTopicsRequest(topics=[Topic(topic_id=topic_id)])
-    answers = [harness.ask(wanted, 6).responses for _ in range(2)]
-    assert [(t.name, t.error_code) for (t,) in answers] == [("t", E.NONE), (None, E.UNKNOWN_TOPIC_ID)]
+    request = DeleteTopicsRequest(topics=[Topic(topic_id=topic_id)])
+    responses = [harness.ask(request, 6).responses for _ in range(2)]
+    assert [(t.name, t.error_code) for (t,) in responses] == [("t", E.NONE), (None, E.UNKNOWN_TOPIC_ID)]
     assert topic_id not in harness.broker.cluster.by_id
 
 
 def test_name_and_id_together_are_rejected(harness):
-    answer = harness.ask(DeleteTopicsRequest(topics=[Topic(name="t", topic_id=harness.topic_id("t"))]), 6)
-    assert answer.responses[0].error_code == E.INVALID_REQUEST
+    response = harness.ask(DeleteTopicsRequest(topics=[Topic(name="t", topic_id=harness.topic_id("t"))]), 6)
+    assert response.responses[0].error_code == E.INVALID_REQUEST
 
 
 def test_committed_offsets_are_deleted(harness):
@@ -50,9 +50,9 @@ def test_committed_offsets_are_deleted(harness):
 
 
 def test_deletion_completes_a_delayed_fetch(harness):
-    wanted = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=1000)
+    request = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=1000)
     waiting = harness.send(
-        FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[FetchRequest.Topic(topic="t", partitions=[wanted])]), 11
+        FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[FetchRequest.Topic(topic="t", partitions=[request])]), 11
     )
     assert waiting.parked
     harness.ask(DeleteTopicsRequest(topic_names=["t"]), 3)
@@ -67,16 +67,16 @@ def test_recreated_topic_has_a_new_id(harness):
 
 
 def test_internal_topics_cannot_be_deleted(harness):
-    answer = harness.ask(DeleteTopicsRequest(topic_names=["__consumer_offsets"]), 3)
-    assert answer.responses[0].error_code == E.INVALID_REQUEST
+    response = harness.ask(DeleteTopicsRequest(topic_names=["__consumer_offsets"]), 3)
+    assert response.responses[0].error_code == E.INVALID_REQUEST
 
 
 @pytest.mark.parametrize("version", range(1, 7))
 def test_deletion_disabled(version):
     """Existing and missing topics get the same error, as recorded with 3.9.1 and 4.2.0."""
     harness = BrokerHarness(topics={"t": 1}, config={"delete.topic.enable": "false"})
-    asked = {"topics": [Topic(name="t"), Topic(name="nothing")]} if version == 6 else {"topic_names": ["t", "nothing"]}
-    answer = harness.ask(DeleteTopicsRequest(**asked), version)
+    fields = {"topics": [Topic(name="t"), Topic(name="nothing")]} if version == 6 else {"topic_names": ["t", "nothing"]}
+    response = harness.ask(DeleteTopicsRequest(**fields), version)
     error = E.TOPIC_DELETION_DISABLED if version >= 3 else E.INVALID_REQUEST
-    assert [(t.name, t.error_code) for t in answer.responses] == [("t", error), ("nothing", error)]
+    assert [(t.name, t.error_code) for t in response.responses] == [("t", error), ("nothing", error)]
     assert "t" in harness.broker.cluster.topics

@@ -11,6 +11,6 @@ from kwire.messages.describe_acls import DescribeAclsRequest
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_security_is_disabled(version):
-    found = BrokerHarness().ask(DescribeAclsRequest(resource_type_filter=2, operation=1, permission_type=1), version)
-    assert (found.error_code, found.resources) == (E.SECURITY_DISABLED, [])
-    assert "Authorizer" in found.error_message
+    response = BrokerHarness().ask(DescribeAclsRequest(resource_type_filter=2, operation=1, permission_type=1), version)
+    assert (response.error_code, response.resources) == (E.SECURITY_DISABLED, [])
+    assert "Authorizer" in response.error_message

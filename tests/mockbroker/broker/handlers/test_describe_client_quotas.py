@@ -14,12 +14,12 @@ Component = DescribeClientQuotasRequest.Component
 @pytest.mark.parametrize("version", [0, 1])
 @pytest.mark.parametrize("kind", ["user", "client-id", "ip"])
 def test_no_quotas(version, kind):
-    asked = DescribeClientQuotasRequest(components=[Component(entity_type=kind, match_type=2)])
-    found = BrokerHarness().ask(asked, version)
-    assert (found.error_code, found.entries) == (E.NONE, [])
+    request = DescribeClientQuotasRequest(components=[Component(entity_type=kind, match_type=2)])
+    response = BrokerHarness().ask(request, version)
+    assert (response.error_code, response.entries) == (E.NONE, [])
 
 
 def test_unknown_entity_type():
-    asked = DescribeClientQuotasRequest(components=[Component(entity_type="group", match_type=2)])
-    found = BrokerHarness().ask(asked, 1)
-    assert (found.error_code, found.entries) == (E.UNSUPPORTED_VERSION, None)
+    request = DescribeClientQuotasRequest(components=[Component(entity_type="group", match_type=2)])
+    response = BrokerHarness().ask(request, 1)
+    assert (response.error_code, response.entries) == (E.UNSUPPORTED_VERSION, None)

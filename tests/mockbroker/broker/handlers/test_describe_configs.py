@@ -45,12 +45,12 @@ def test_topic_configs(harness, version):
 
 def test_dynamic_topic_configs(harness):
     config = CreateTopicsRequest.Topic.Config(name="cleanup.policy", value="compact")
-    made = CreateTopicsRequest.Topic(name="c", num_partitions=1, replication_factor=1, configs=[config])
-    harness.ask(CreateTopicsRequest(topics=[made]), 7)
+    topic = CreateTopicsRequest.Topic(name="c", num_partitions=1, replication_factor=1, configs=[config])
+    harness.ask(CreateTopicsRequest(topics=[topic]), 7)
     _, configs = describe(harness, TOPIC, "c", keys=["cleanup.policy"], include_synonyms=True)
-    (found,) = configs.values()
-    assert (found.value, found.config_source) == ("compact", OF_TOPIC)
-    assert [(one.name, one.value, one.source) for one in found.synonyms] == [
+    (described,) = configs.values()
+    assert (described.value, described.config_source) == ("compact", OF_TOPIC)
+    assert [(one.name, one.value, one.source) for one in described.synonyms] == [
         ("cleanup.policy", "compact", OF_TOPIC),
         ("log.cleanup.policy", "delete", DEFAULT),
     ]
@@ -59,9 +59,9 @@ def test_dynamic_topic_configs(harness):
 def test_broker_config_is_the_default_of_topics():
     harness = BrokerHarness(config={"message.max.bytes": 5_000})
     _, configs = describe(harness, TOPIC, "t", keys=["max.message.bytes"], include_synonyms=True)
-    (found,) = configs.values()
-    assert (found.value, found.config_source) == ("5000", STATIC)
-    assert [(one.name, one.value, one.source) for one in found.synonyms] == [
+    (described,) = configs.values()
+    assert (described.value, described.config_source) == ("5000", STATIC)
+    assert [(one.name, one.value, one.source) for one in described.synonyms] == [
         ("message.max.bytes", "5000", STATIC),
         ("message.max.bytes", "1048588", DEFAULT),
     ]

@@ -15,8 +15,8 @@ Topic = DescribeLogDirsRequest.Topic
 DATA = build_batch([Record(value=b"v")])
 
 
-def sizes(answer: Any) -> dict[tuple[str, int], int]:
-    (folder,) = answer.results
+def sizes(response: Any) -> dict[tuple[str, int], int]:
+    (folder,) = response.results
     assert folder.error_code == E.NONE
     return {
         (topic.name, each.partition_index): each.partition_size for topic in folder.topics for each in topic.partitions
@@ -29,10 +29,10 @@ def test_replicas_of_the_broker(version):
     log = harness.broker.cluster.topics["t"].partitions[0].log
     for _ in range(3):
         log.append(read_batch(DATA), 0)
-    asked = DescribeLogDirsRequest(topics=[Topic(topic="t", partitions=[0, 1, 9]), Topic(topic="u", partitions=[0])])
+    request = DescribeLogDirsRequest(topics=[Topic(topic="t", partitions=[0, 1, 9]), Topic(topic="u", partitions=[0])])
     leader = harness.leader("t", 0)
-    assert sizes(harness.ask(asked, version, node=leader)) == {("t", 0): 3 * len(DATA)}
-    assert sizes(harness.ask(asked, version, node=1 - leader)) == {("t", 1): 0}
+    assert sizes(harness.ask(request, version, node=leader)) == {("t", 0): 3 * len(DATA)}
+    assert sizes(harness.ask(request, version, node=1 - leader)) == {("t", 1): 0}
     log.delete_before(1)
     everything = sizes(harness.ask(DescribeLogDirsRequest(topics=None), version, node=leader))
     assert everything["t", 0] == 2 * len(DATA)

@@ -24,8 +24,8 @@ def harness() -> BrokerHarness:
     places = CreateTopicsRequest.Topic.Assignment(partition_index=0, broker_ids=[LEADER, FOLLOWER])
     topic = CreateTopicsRequest.Topic(name="two", num_partitions=-1, replication_factor=-1, assignments=[places])
     harness.ask(CreateTopicsRequest(topics=[topic]), 7)
-    known = harness.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1_000), 4)
-    records = build_batch([Record(value=b"v")], producer_id=known.producer_id, producer_epoch=0, base_sequence=0)
+    producer = harness.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1_000), 4)
+    records = build_batch([Record(value=b"v")], producer_id=producer.producer_id, producer_epoch=0, base_sequence=0)
     data = ProduceRequest.Topic.Partition(index=0, records=records)
     sent = ProduceRequest(acks=-1, topic_data=[ProduceRequest.Topic(name="two", partition_data=[data])])
     harness.ask(sent, 9, node=LEADER)
@@ -33,14 +33,14 @@ def harness() -> BrokerHarness:
 
 
 def described(harness: BrokerHarness, node: int, topic: str = "two", index: int = 0) -> Any:
-    wanted = DescribeProducersRequest.Topic(name=topic, partition_indexes=[index])
-    return harness.ask(DescribeProducersRequest(topics=[wanted]), 0, node=node).topics[0].partitions[0]
+    requested = DescribeProducersRequest.Topic(name=topic, partition_indexes=[index])
+    return harness.ask(DescribeProducersRequest(topics=[requested]), 0, node=node).topics[0].partitions[0]
 
 
 @pytest.mark.parametrize("node", [LEADER, FOLLOWER])
 def test_every_replica_describes_producers(harness, node):
-    found = described(harness, node)
-    assert (found.error_code, len(found.active_producers)) == (E.NONE, 1)
+    partition = described(harness, node)
+    assert (partition.error_code, len(partition.active_producers)) == (E.NONE, 1)
 
 
 REFUSED = [
@@ -53,5 +53,5 @@ REFUSED = [
 
 @pytest.mark.parametrize(("node", "topic", "index", "error"), REFUSED)
 def test_rejected(harness, node, topic, index, error):
-    found = described(harness, node, topic, index)
-    assert (found.error_code, found.active_producers) == (error, [])
+    partition = described(harness, node, topic, index)
+    assert (partition.error_code, partition.active_producers) == (error, [])

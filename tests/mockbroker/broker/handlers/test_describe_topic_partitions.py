@@ -26,8 +26,8 @@ def ask(harness: BrokerHarness, *names: str, cursor: tuple[str, int] | None = No
     return harness.ask(request, 0)
 
 
-def following(answer: Any) -> tuple[str, int] | None:
-    return answer.next_cursor and (answer.next_cursor.topic_name, answer.next_cursor.partition_index)
+def following(response: Any) -> tuple[str, int] | None:
+    return response.next_cursor and (response.next_cursor.topic_name, response.next_cursor.partition_index)
 
 
 PAGES = [  # requested topics, cursor, limit, returned topics and partitions, next cursor
@@ -52,10 +52,10 @@ PAGES = [  # requested topics, cursor, limit, returned topics and partitions, ne
 
 @pytest.mark.parametrize(("names", "cursor", "limit", "returned", "then"), PAGES)
 def test_page(harness, names, cursor, limit, returned, then):
-    answer = ask(harness, *names, cursor=cursor, limit=limit)
-    assert [(topic.name, [p.partition_index for p in topic.partitions]) for topic in answer.topics] == returned
-    assert {topic.error_code for topic in answer.topics} == {E.NONE}
-    assert following(answer) == then
+    response = ask(harness, *names, cursor=cursor, limit=limit)
+    assert [(topic.name, [p.partition_index for p in topic.partitions]) for topic in response.topics] == returned
+    assert {topic.error_code for topic in response.topics} == {E.NONE}
+    assert following(response) == then
 
 
 REFUSED = [  # requested topics, cursor, error of each topic
@@ -71,10 +71,10 @@ REFUSED = [  # requested topics, cursor, error of each topic
 
 @pytest.mark.parametrize(("names", "cursor", "errors"), REFUSED)
 def test_invalid_cursor_or_name(harness, names, cursor, errors):
-    answer = ask(harness, *names, cursor=cursor)
-    assert {topic.name: topic.error_code for topic in answer.topics} == errors
-    assert {topic.topic_id for topic in answer.topics} <= {UUID(int=0)}
-    assert all(topic.partitions == [] for topic in answer.topics)
+    response = ask(harness, *names, cursor=cursor)
+    assert {topic.name: topic.error_code for topic in response.topics} == errors
+    assert {topic.topic_id for topic in response.topics} <= {UUID(int=0)}
+    assert all(topic.partitions == [] for topic in response.topics)
 
 
 def test_topic(harness):
@@ -94,11 +94,11 @@ def test_topic(harness):
 def test_all_topics_and_the_next_page(harness):
     returned, cursor = [], None
     while True:
-        answer = ask(harness, cursor=cursor, limit=7)
+        response = ask(harness, cursor=cursor, limit=7)
         returned += [
-            (topic.name, partition.partition_index) for topic in answer.topics for partition in topic.partitions
+            (topic.name, partition.partition_index) for topic in response.topics for partition in topic.partitions
         ]
-        cursor = following(answer)
+        cursor = following(response)
         if cursor is None:
             break
     topics = harness.broker.cluster.topics

@@ -15,16 +15,16 @@ from mockbroker.broker.sasl.users import ScramCredential
 
 @pytest.fixture
 def harness() -> BrokerHarness:
-    found = BrokerHarness()
+    harness = BrokerHarness()
     for user, mechanism, iterations in [("bob", 256, 4096), ("alice", 256, 4096), ("alice", 512, 8192)]:
-        found.broker.users.scram[user, f"SCRAM-SHA-{mechanism}"] = ScramCredential(b"s", iterations, b"k", b"k")
-    return found
+        harness.broker.users.scram[user, f"SCRAM-SHA-{mechanism}"] = ScramCredential(b"s", iterations, b"k", b"k")
+    return harness
 
 
 def describe(harness: BrokerHarness, names: Iterable[str]) -> list[Any]:
     users = None if names is None else [Request.User(name=name) for name in names]
-    answer = harness.ask(Request(users=users), 0)
-    assert (answer.error_code, answer.error_message) == (E.NONE, "")
+    response = harness.ask(Request(users=users), 0)
+    assert (response.error_code, response.error_message) == (E.NONE, "")
     return [
         (
             one.user,
@@ -32,7 +32,7 @@ def describe(harness: BrokerHarness, names: Iterable[str]) -> list[Any]:
             one.error_message,
             {info.mechanism: info.iterations for info in one.credential_infos},
         )
-        for one in answer.results
+        for one in response.results
     ]
 
 

@@ -13,11 +13,11 @@ Place = ElectLeadersRequest.TopicPartition
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_election_not_needed(version):
-    places = [Place(topic="t", partitions=[1, 0, 9]), Place(topic="no-such-topic", partitions=[0])]
-    found = BrokerHarness().ask(ElectLeadersRequest(topic_partitions=places), version)
+    partitions = [Place(topic="t", partitions=[1, 0, 9]), Place(topic="no-such-topic", partitions=[0])]
+    response = BrokerHarness().ask(ElectLeadersRequest(topic_partitions=partitions), version)
     assert [
         (topic.topic, [(each.partition_id, each.error_code) for each in topic.partition_result])
-        for topic in found.replica_election_results
+        for topic in response.replica_election_results
     ] == [
         ("t", [(1, E.ELECTION_NOT_NEEDED), (0, E.ELECTION_NOT_NEEDED), (9, E.UNKNOWN_TOPIC_OR_PARTITION)]),
         ("no-such-topic", [(0, E.UNKNOWN_TOPIC_OR_PARTITION)]),
@@ -25,8 +25,8 @@ def test_election_not_needed(version):
 
 
 def test_all_partitions_omit_those_without_election():
-    found = BrokerHarness(topics={"t": 2, "u": 1}).ask(ElectLeadersRequest(topic_partitions=None), 2)
-    assert {topic.topic: topic.partition_result for topic in found.replica_election_results} == {
+    response = BrokerHarness(topics={"t": 2, "u": 1}).ask(ElectLeadersRequest(topic_partitions=None), 2)
+    assert {topic.topic: topic.partition_result for topic in response.replica_election_results} == {
         "__consumer_offsets": [],
         "t": [],
         "u": [],

@@ -20,19 +20,24 @@ def harness() -> BrokerHarness:
 @pytest.mark.parametrize("key", ["g", "group", "test", ""])
 @pytest.mark.parametrize("version", range(4))
 def test_one_key(harness, version, key):
-    answer = harness.ask(FindCoordinatorRequest(key=key), version)
+    response = harness.ask(FindCoordinatorRequest(key=key), version)
     node = harness.leader("__consumer_offsets", partition_for(key, 50))
-    assert (answer.error_code, answer.node_id, answer.host, answer.port) == (E.NONE, node, "127.0.0.1", 9_000 + node)
-    assert answer.error_message == ("NONE" if version >= 1 else "")
+    assert (response.error_code, response.node_id, response.host, response.port) == (
+        E.NONE,
+        node,
+        "127.0.0.1",
+        9_000 + node,
+    )
+    assert response.error_message == ("NONE" if version >= 1 else "")
 
 
 @pytest.mark.parametrize("version", range(4, 7))
 def test_several_keys(harness, version):
-    answer = harness.ask(FindCoordinatorRequest(coordinator_keys=["g", "group", "", "g"]), version)
-    assert [found.key for found in answer.coordinators] == ["g", "group", "", "g"]
-    assert {found.error_code for found in answer.coordinators} == {E.NONE}
-    assert {found.error_message for found in answer.coordinators} == {""}
-    assert all(found.port == 9_000 + found.node_id for found in answer.coordinators)
+    response = harness.ask(FindCoordinatorRequest(coordinator_keys=["g", "group", "", "g"]), version)
+    assert [each.key for each in response.coordinators] == ["g", "group", "", "g"]
+    assert {each.error_code for each in response.coordinators} == {E.NONE}
+    assert {each.error_message for each in response.coordinators} == {""}
+    assert all(each.port == 9_000 + each.node_id for each in response.coordinators)
 
 
 @pytest.mark.parametrize("version", range(4, 7))
@@ -53,16 +58,16 @@ KINDS = [  # version, key type, message
 @pytest.mark.parametrize(("version", "key_type", "text"), KINDS)
 def test_unsupported_key_types(harness, version, key_type, text):
     if version >= 4:
-        answers = harness.ask(
+        responses = harness.ask(
             FindCoordinatorRequest(key_type=key_type, coordinator_keys=["g", "h"]), version
         ).coordinators
-        assert [answer.key for answer in answers] == ["g", "h"]
+        assert [response.key for response in responses] == ["g", "h"]
     else:
-        answers = [harness.ask(FindCoordinatorRequest(key_type=key_type, key="g"), version)]
-    for answer in answers:
-        assert answer.error_code == E.INVALID_REQUEST
-        assert (answer.node_id, answer.host, answer.port) == (-1, "", -1)
-        assert bool(answer.error_message) is text
+        responses = [harness.ask(FindCoordinatorRequest(key_type=key_type, key="g"), version)]
+    for response in responses:
+        assert response.error_code == E.INVALID_REQUEST
+        assert (response.node_id, response.host, response.port) == (-1, "", -1)
+        assert bool(response.error_message) is text
 
 
 def test_all_brokers_return_the_same_coordinator(harness):
@@ -75,9 +80,9 @@ def test_all_brokers_return_the_same_coordinator(harness):
 def test_transactional_ids_have_their_own_coordinator(version):
     harness = BrokerHarness(brokers=3)
     names = [f"t{number}" for number in range(20)]
-    found = [_node(harness, name, version) for name in names]
-    assert found == [harness.broker.transaction_coordinator(name) for name in names]
-    assert set(found) == {0, 1, 2}
+    coordinators = [_node(harness, name, version) for name in names]
+    assert coordinators == [harness.broker.transaction_coordinator(name) for name in names]
+    assert set(coordinators) == {0, 1, 2}
     assert "__transaction_state" in harness.broker.cluster.topics
 
 

@@ -24,8 +24,8 @@ def test_unnamed_configs_are_kept(version):
     kept = harness.broker.cluster.topics
 
     def alter(*resources: Any, validate_only: bool = False) -> list[Any]:
-        asked = IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only)
-        return [each.error_code for each in harness.ask(asked, version).responses]
+        request = IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only)
+        return [each.error_code for each in harness.ask(request, version).responses]
 
     assert alter(resource(("retention.ms", 0, "1")), resource(("retention.ms", 0, "x"), name="u")) == [
         E.NONE,

@@ -14,18 +14,22 @@ VERSIONS = range(6)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_producer_id_is_unique(version):
     harness = BrokerHarness()
-    answers = [harness.ask(InitProducerIdRequest(transactional_id=None), version) for _ in range(3)]
-    assert [(answer.error_code, answer.producer_epoch) for answer in answers] == [(E.NONE, 0)] * 3
-    assert len({answer.producer_id for answer in answers}) == 3
+    responses = [harness.ask(InitProducerIdRequest(transactional_id=None), version) for _ in range(3)]
+    assert [(response.error_code, response.producer_epoch) for response in responses] == [(E.NONE, 0)] * 3
+    assert len({response.producer_id for response in responses}) == 3
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_transactional_ids_keep_their_producer_id(version):
     harness = BrokerHarness()
-    asked = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=1000)
-    answers = [harness.ask(asked, version) for _ in range(3)]
-    assert [(answer.error_code, answer.producer_epoch) for answer in answers] == [(E.NONE, 0), (E.NONE, 1), (E.NONE, 2)]
-    assert len({answer.producer_id for answer in answers}) == 1
+    request = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=1000)
+    responses = [harness.ask(request, version) for _ in range(3)]
+    assert [(response.error_code, response.producer_epoch) for response in responses] == [
+        (E.NONE, 0),
+        (E.NONE, 1),
+        (E.NONE, 2),
+    ]
+    assert len({response.producer_id for response in responses}) == 1
 
 
 @pytest.mark.parametrize(
@@ -41,14 +45,14 @@ def test_transactional_ids_keep_their_producer_id(version):
     ],
 )
 def test_rejected(fields, error):
-    asked = InitProducerIdRequest(**({"transactional_id": "x", "transaction_timeout_ms": 1000} | fields))
-    answer = BrokerHarness().ask(asked, 5)
-    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (error, -1, -1)
+    request = InitProducerIdRequest(**({"transactional_id": "x", "transaction_timeout_ms": 1000} | fields))
+    response = BrokerHarness().ask(request, 5)
+    assert (response.error_code, response.producer_id, response.producer_epoch) == (error, -1, -1)
 
 
 def test_not_the_coordinator():
     harness = BrokerHarness(brokers=3)
-    asked = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=1000)
-    found = {node: harness.ask(asked, 5, node=node).error_code for node in range(3)}
-    here = harness.broker.transaction_coordinator("x")
-    assert found == {node: E.NONE if node == here else E.NOT_COORDINATOR for node in range(3)}
+    request = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=1000)
+    errors = {node: harness.ask(request, 5, node=node).error_code for node in range(3)}
+    coordinator = harness.broker.transaction_coordinator("x")
+    assert errors == {node: E.NONE if node == coordinator else E.NOT_COORDINATOR for node in range(3)}

@@ -15,7 +15,7 @@ VERSIONS = range(10)
 LIMITS = {"group.min.session.timeout.ms": 6_000, "group.max.session.timeout.ms": 1_800_000}
 
 
-def join(**given: Any) -> JoinGroupRequest:
+def join(**changes: Any) -> JoinGroupRequest:
     fields = {
         "group_id": "g",
         "session_timeout_ms": 10_000,
@@ -23,7 +23,7 @@ def join(**given: Any) -> JoinGroupRequest:
         "protocol_type": "consumer",
         "protocols": [JoinGroupRequest.Protocol(name="range", metadata=b"m")],
     }
-    return JoinGroupRequest(**fields | given)
+    return JoinGroupRequest(**fields | changes)
 
 
 @pytest.fixture
@@ -39,13 +39,15 @@ def test_first_join(harness, version):
         assert sent.answer.generation_id == -1
         assert sent.answer.protocol_name == ("" if version < 7 else None)
         sent = harness.send(join(member_id=sent.answer.member_id), version)
-    answer = sent.answer
-    assert answer.error_code == E.NONE
-    assert (answer.generation_id, answer.protocol_name, answer.skip_assignment) == (1, "range", False)
-    assert answer.leader == answer.member_id
-    assert re.fullmatch(r"me-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", answer.member_id)
-    assert answer.protocol_type == ("consumer" if version >= 7 else None)
-    assert [(m.member_id, m.metadata, m.group_instance_id) for m in answer.members] == [(answer.member_id, b"m", None)]
+    response = sent.answer
+    assert response.error_code == E.NONE
+    assert (response.generation_id, response.protocol_name, response.skip_assignment) == (1, "range", False)
+    assert response.leader == response.member_id
+    assert re.fullmatch(r"me-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", response.member_id)
+    assert response.protocol_type == ("consumer" if version >= 7 else None)
+    assert [(m.member_id, m.metadata, m.group_instance_id) for m in response.members] == [
+        (response.member_id, b"m", None)
+    ]
 
 
 def test_member_id_of_a_client_without_client_id(harness):
@@ -100,11 +102,11 @@ def test_rejected(version, fields, here, error):
     harness = BrokerHarness(brokers=3, config=LIMITS)
     request = join(**fields)
     node = (harness.broker.coordinator(request.group_id) + (not here)) % 3
-    answer = harness.ask(request, version, node=node)
-    assert answer.error_code == error
-    assert (answer.member_id, answer.generation_id, answer.leader) == (request.member_id, -1, "")
-    assert (answer.protocol_type, answer.protocol_name) == (None, "" if version < 7 else None)
-    assert answer.members == []
+    response = harness.ask(request, version, node=node)
+    assert response.error_code == error
+    assert (response.member_id, response.generation_id, response.leader) == (request.member_id, -1, "")
+    assert (response.protocol_type, response.protocol_name) == (None, "" if version < 7 else None)
+    assert response.members == []
 
 
 @pytest.mark.parametrize("timeout", [6_000, 1_800_000])
@@ -132,10 +134,10 @@ def test_v0_rebalance_timeout_is_the_session_timeout(harness):
 
 @pytest.mark.parametrize("version", [5, 9])
 def test_id_of_a_static_member_begins_with_its_instance_id(harness, version):
-    answer = harness.ask(join(group_instance_id="shelf-7"), version)
-    assert answer.error_code == E.NONE
-    assert answer.member_id.startswith("shelf-7-")
-    assert [member.group_instance_id for member in answer.members] == ["shelf-7"]
+    response = harness.ask(join(group_instance_id="shelf-7"), version)
+    assert response.error_code == E.NONE
+    assert response.member_id.startswith("shelf-7-")
+    assert [member.group_instance_id for member in response.members] == ["shelf-7"]
 
 
 @pytest.mark.parametrize("group_id", ["x" * 32_767, "a\0b", "a\nb", "../../etc/passwd", "\U0001f600"])
@@ -145,14 +147,14 @@ def test_any_group_id_is_accepted(harness, group_id):
 
 def test_first_of_duplicate_protocol_names_wins(harness):
     twice = [JoinGroupRequest.Protocol(name="range", metadata=text) for text in (b"1", b"2")]
-    answer = harness.ask(join(protocols=twice), 3)
-    assert [member.metadata for member in answer.members] == [b"1"]
+    response = harness.ask(join(protocols=twice), 3)
+    assert [member.metadata for member in response.members] == [b"1"]
 
 
 def test_undecodable_metadata_is_stored(harness):
     garbage = bytes(range(256)) * 40
-    answer = harness.ask(join(protocols=[JoinGroupRequest.Protocol(name="range", metadata=garbage)]), 3)
-    assert [member.metadata for member in answer.members] == [garbage]
+    response = harness.ask(join(protocols=[JoinGroupRequest.Protocol(name="range", metadata=garbage)]), 3)
+    assert [member.metadata for member in response.members] == [garbage]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

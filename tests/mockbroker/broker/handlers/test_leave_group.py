@@ -32,12 +32,12 @@ def join(harness: BrokerHarness, version: int = 3) -> Any:
     return harness.send(request, version)
 
 
-def errors(version: int, answer: Any) -> list[int]:
+def errors(version: int, response: Any) -> list[int]:
     """Return the error codes of the members; from v3 on the top-level error code must be NONE."""
     if version < 3:
-        return [answer.error_code]
-    assert answer.error_code == E.NONE
-    return [member.error_code for member in answer.members]
+        return [response.error_code]
+    assert response.error_code == E.NONE
+    return [member.error_code for member in response.members]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -76,8 +76,8 @@ def test_pending_member_leaves(version):
 def test_rejected(version, group_id, here, error):
     harness = BrokerHarness(brokers=3)
     node = (harness.broker.coordinator(group_id) + (not here)) % 3
-    answer = harness.ask(leave(version, "z", group_id=group_id), version, node=node)
-    assert (answer.error_code, answer.members) == (error, [])
+    response = harness.ask(leave(version, "z", group_id=group_id), version, node=node)
+    assert (response.error_code, response.members) == (error, [])
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
@@ -89,8 +89,8 @@ def test_batch_echoes_member_and_instance_ids(version):
         LeaveGroupRequest.Member(member_id="unknown"),
         LeaveGroupRequest.Member(member_id="", group_instance_id="i"),
     ]
-    answer = harness.ask(LeaveGroupRequest(group_id="g", members=members), version)
-    assert [(one.member_id, one.group_instance_id, one.error_code) for one in answer.members] == [
+    response = harness.ask(LeaveGroupRequest(group_id="g", members=members), version)
+    assert [(one.member_id, one.group_instance_id, one.error_code) for one in response.members] == [
         (member_id, None, E.NONE),
         ("unknown", None, E.UNKNOWN_MEMBER_ID),
         ("", "i", E.UNKNOWN_MEMBER_ID),
@@ -104,8 +104,8 @@ def test_no_members():
 def test_v5_reason_is_journaled():
     harness = BrokerHarness()
     member_id = join(harness).answer.member_id
-    gone = LeaveGroupRequest.Member(member_id=member_id, reason="the consumer is being closed")
-    harness.ask(LeaveGroupRequest(group_id="g", members=[gone]), 5)
+    leaving = LeaveGroupRequest.Member(member_id=member_id, reason="the consumer is being closed")
+    harness.ask(LeaveGroupRequest(group_id="g", members=[leaving]), 5)
     assert [event.reason for event in harness.journal.events if event.event == "leave"] == [
         "the consumer is being closed"
     ]

@@ -17,8 +17,8 @@ BROKERS, LOGGERS = [("0", 4), ("1", 4)], [("0", 8), ("1", 8)]
     [([], TOPICS + BROKERS + LOGGERS), ([2], TOPICS), ([4], BROKERS), ([8, 4], BROKERS + LOGGERS), ([16, 32], [])],
 )
 def test_resources_by_type(kinds, expected):
-    found = BrokerHarness(brokers=2).ask(ListConfigResourcesRequest(resource_types=kinds), 1)
-    assert [(each.resource_name, each.resource_type) for each in found.config_resources] == expected
+    response = BrokerHarness(brokers=2).ask(ListConfigResourcesRequest(resource_types=kinds), 1)
+    assert [(each.resource_name, each.resource_type) for each in response.config_resources] == expected
 
 
 def test_v0_lists_client_metrics():
@@ -27,5 +27,5 @@ def test_v0_lists_client_metrics():
 
 @pytest.mark.parametrize("kind", [0, 1, 3, 99])
 def test_unknown_resource_type(kind):
-    found = BrokerHarness().ask(ListConfigResourcesRequest(resource_types=[2, kind]), 1)
-    assert (found.error_code, found.config_resources) == (E.UNSUPPORTED_VERSION, [])
+    response = BrokerHarness().ask(ListConfigResourcesRequest(resource_types=[2, kind]), 1)
+    assert (response.error_code, response.config_resources) == (E.UNSUPPORTED_VERSION, [])

@@ -19,16 +19,16 @@ def harness() -> BrokerHarness:
 
 
 def listed(harness: BrokerHarness, version: int, **filters: Any) -> dict[Any, Any]:
-    return {found.group_id: found for found in harness.ask(ListGroupsRequest(**filters), version).groups}
+    return {groups.group_id: groups for groups in harness.ask(ListGroupsRequest(**filters), version).groups}
 
 
 @pytest.mark.parametrize("version", range(6))
 def test_all_groups(harness, version):
-    found = listed(harness, version)
-    assert {name: group.protocol_type for name, group in found.items()} == {"stable": "consumer", "simple": ""}
-    states = {name: group.group_state for name, group in found.items()}
-    assert states == ({"stable": "Stable", "simple": "Empty"} if version >= 4 else dict.fromkeys(found, ""))
-    assert {group.group_type for group in found.values()} == {"classic" if version >= 5 else ""}
+    groups = listed(harness, version)
+    assert {name: group.protocol_type for name, group in groups.items()} == {"stable": "consumer", "simple": ""}
+    states = {name: group.group_state for name, group in groups.items()}
+    assert states == ({"stable": "Stable", "simple": "Empty"} if version >= 4 else dict.fromkeys(groups, ""))
+    assert {group.group_type for group in groups.values()} == {"classic" if version >= 5 else ""}
 
 
 FILTERS = [
@@ -52,6 +52,6 @@ def test_broker_lists_the_groups_it_coordinates():
     names = [f"g{number}" for number in range(12)]
     for name in names:
         commit_without_member(harness, name, node=harness.broker.coordinator(name))
-    found = [{g.group_id for g in harness.ask(ListGroupsRequest(), 5, node=node).groups} for node in range(3)]
-    assert sorted(name for one in found for name in one) == sorted(names)
-    assert all(found)
+    groups = [{g.group_id for g in harness.ask(ListGroupsRequest(), 5, node=node).groups} for node in range(3)]
+    assert sorted(name for one in groups for name in one) == sorted(names)
+    assert all(groups)

@@ -36,13 +36,18 @@ def ask(
     node: int = 0,
     epoch: int = -1,
 ) -> tuple[Any, ...]:
-    asked = Topic.Partition(partition_index=index, timestamp=timestamp, current_leader_epoch=epoch)
-    answer = harness.ask(
-        ListOffsetsRequest(replica_id=-1, topics=[Topic(name=name, partitions=[asked])]), version, node=node
+    requested = Topic.Partition(partition_index=index, timestamp=timestamp, current_leader_epoch=epoch)
+    response = harness.ask(
+        ListOffsetsRequest(replica_id=-1, topics=[Topic(name=name, partitions=[requested])]), version, node=node
     )
-    ((found,),) = [topic.partitions for topic in answer.topics]
-    assert found.partition_index == index
-    return found.error_code, found.offset, found.timestamp, found.leader_epoch
+    ((partition_response,),) = [topic.partitions for topic in response.topics]
+    assert partition_response.partition_index == index
+    return (
+        partition_response.error_code,
+        partition_response.offset,
+        partition_response.timestamp,
+        partition_response.leader_epoch,
+    )
 
 
 def epoch(version: int) -> int:
@@ -83,11 +88,11 @@ def test_timestamp_after_the_last_record(harness, version, timestamp, index):
     ],
 )
 def test_special_timestamps_of_later_versions(harness, version, timestamp, since, offset, at):
-    found = ask(harness, version, timestamp)
+    partition_response = ask(harness, version, timestamp)
     if version < since:
-        assert found == (E.UNSUPPORTED_VERSION, -1, -1, -1)
+        assert partition_response == (E.UNSUPPORTED_VERSION, -1, -1, -1)
     else:
-        assert found == (E.NONE, offset, at, 0 if offset >= 0 else -1)
+        assert partition_response == (E.NONE, offset, at, 0 if offset >= 0 else -1)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

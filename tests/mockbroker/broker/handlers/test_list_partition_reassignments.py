@@ -13,5 +13,5 @@ Topic = ListPartitionReassignmentsRequest.Topic
 
 @pytest.mark.parametrize("topics", [None, [], [Topic(name="t", partition_indexes=[0, 9])]])
 def test_no_reassignments(topics):
-    found = BrokerHarness().ask(ListPartitionReassignmentsRequest(topics=topics), 0)
-    assert (found.error_code, found.topics) == (E.NONE, [])
+    response = BrokerHarness().ask(ListPartitionReassignmentsRequest(topics=topics), 0)
+    assert (response.error_code, response.topics) == (E.NONE, [])

@@ -20,20 +20,20 @@ def harness() -> BrokerHarness:
     return BrokerHarness(brokers=3, topics={"t": 2})
 
 
-def ask(harness: BrokerHarness, version: int, *names: str, **given: Any) -> Any:
+def ask(harness: BrokerHarness, version: int, *names: str, **fields: Any) -> Any:
     topics = [MetadataRequest.Topic(name=name) for name in names]
-    return harness.ask(MetadataRequest(**{"topics": topics} | given), version)
+    return harness.ask(MetadataRequest(**{"topics": topics} | fields), version)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_topic(harness, version):
-    answer = ask(harness, version, "t")
-    assert [(broker.node_id, broker.host, broker.port) for broker in answer.brokers] == [
+    response = ask(harness, version, "t")
+    assert [(broker.node_id, broker.host, broker.port) for broker in response.brokers] == [
         (number, "127.0.0.1", 9_000 + number) for number in range(3)
     ]
-    assert answer.controller_id == (0 if version >= 1 else -1)
-    assert answer.cluster_id == (harness.broker.cluster.cluster_text if version >= 2 else None)
-    (topic,) = answer.topics
+    assert response.controller_id == (0 if version >= 1 else -1)
+    assert response.cluster_id == (harness.broker.cluster.cluster_text if version >= 2 else None)
+    (topic,) = response.topics
     assert (topic.error_code, topic.name) == (E.NONE, "t")
     assert topic.topic_id == (harness.topic_id("t") if version >= 10 else ZERO)
     leaders = [harness.leader("t", index) for index in range(2)]
@@ -45,16 +45,16 @@ def test_topic(harness, version):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_all_topics(harness, version):
-    answer = ask(harness, version, topics=[] if version == 0 else None)
-    assert {topic.name: len(topic.partitions) for topic in answer.topics} == {"__consumer_offsets": 50, "t": 2}
+    response = ask(harness, version, topics=[] if version == 0 else None)
+    assert {topic.name: len(topic.partitions) for topic in response.topics} == {"__consumer_offsets": 50, "t": 2}
     if version >= 1:
-        assert [topic.name for topic in answer.topics if topic.is_internal] == ["__consumer_offsets"]
+        assert [topic.name for topic in response.topics if topic.is_internal] == ["__consumer_offsets"]
 
 
 @pytest.mark.parametrize("version", range(1, 14))
 def test_no_topics(harness, version):
-    answer = ask(harness, version)
-    assert (answer.topics, len(answer.brokers)) == ([], 3)
+    response = ask(harness, version)
+    assert (response.topics, len(response.brokers)) == ([], 3)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -66,8 +66,8 @@ def test_auto_created_topic_exists_in_the_next_response(harness, version):
 
 @pytest.mark.parametrize("version", range(4, 14))
 def test_no_auto_creation_if_the_client_forbids_it(harness, version):
-    answer = ask(harness, version, "new", allow_auto_topic_creation=False)
-    assert [topic.error_code for topic in answer.topics] == [E.UNKNOWN_TOPIC_OR_PARTITION]
+    response = ask(harness, version, "new", allow_auto_topic_creation=False)
+    assert [topic.error_code for topic in response.topics] == [E.UNKNOWN_TOPIC_OR_PARTITION]
     assert "new" not in harness.broker.cluster.topics
 
 
@@ -96,38 +96,38 @@ def test_invalid_topic_names(harness, version, name):
 @pytest.mark.parametrize("version", [12, 13])
 def test_topic_by_id(harness, version):
     unknown = UUID(int=999_999)
-    asked = [MetadataRequest.Topic(topic_id=which, name=None) for which in (harness.topic_id("t"), unknown)]
-    known, missing = harness.ask(MetadataRequest(topics=asked), version).topics
-    assert (known.error_code, known.name, len(known.partitions)) == (E.NONE, "t", 2)
+    requested = [MetadataRequest.Topic(topic_id=which, name=None) for which in (harness.topic_id("t"), unknown)]
+    cached, missing = harness.ask(MetadataRequest(topics=requested), version).topics
+    assert (cached.error_code, cached.name, len(cached.partitions)) == (E.NONE, "t", 2)
     assert (missing.error_code, missing.name, missing.topic_id) == (E.UNKNOWN_TOPIC_ID, None, unknown)
 
 
 @pytest.mark.parametrize("version", [12, 13])
 def test_neither_id_nor_name(harness, version):
     """Kafka fails on it with UNKNOWN_SERVER_ERROR."""
-    asked = [MetadataRequest.Topic(name=None), MetadataRequest.Topic(name="t")]
-    answer = harness.ask(MetadataRequest(topics=asked), version)
-    assert [(topic.error_code, topic.name) for topic in answer.topics] == [
+    requested = [MetadataRequest.Topic(name=None), MetadataRequest.Topic(name="t")]
+    response = harness.ask(MetadataRequest(topics=requested), version)
+    assert [(topic.error_code, topic.name) for topic in response.topics] == [
         (E.UNKNOWN_SERVER_ERROR, name) for name in ("", "t")
     ]
-    assert (answer.brokers, answer.error_code) == ([], E.UNKNOWN_SERVER_ERROR if version == 13 else E.NONE)
+    assert (response.brokers, response.error_code) == ([], E.UNKNOWN_SERVER_ERROR if version == 13 else E.NONE)
 
 
 def test_topic_ids_take_precedence_over_names(harness):
-    asked = [MetadataRequest.Topic(topic_id=harness.topic_id("t"), name=None), MetadataRequest.Topic(name="u")]
-    assert [topic.name for topic in harness.ask(MetadataRequest(topics=asked), 12).topics] == ["t"]
+    requested = [MetadataRequest.Topic(topic_id=harness.topic_id("t"), name=None), MetadataRequest.Topic(name="u")]
+    assert [topic.name for topic in harness.ask(MetadataRequest(topics=requested), 12).topics] == ["t"]
 
 
 @pytest.mark.parametrize("version", [10, 11])
 @pytest.mark.parametrize("name", [None, "t"])
 def test_v10_and_v11_reject_topic_ids(harness, version, name):
-    asked = [MetadataRequest.Topic(topic_id=harness.topic_id("t"), name=name), MetadataRequest.Topic(name="t")]
-    answer = harness.ask(MetadataRequest(topics=asked), version)
-    assert [(topic.error_code, topic.name) for topic in answer.topics] == [
+    requested = [MetadataRequest.Topic(topic_id=harness.topic_id("t"), name=name), MetadataRequest.Topic(name="t")]
+    response = harness.ask(MetadataRequest(topics=requested), version)
+    assert [(topic.error_code, topic.name) for topic in response.topics] == [
         (E.INVALID_REQUEST, name or ""),
         (E.INVALID_REQUEST, "t"),
     ]
-    assert answer.brokers == []
+    assert response.brokers == []
 
 
 def test_cached_response_is_replaced_after_a_change(harness):
@@ -146,10 +146,10 @@ def test_cached_response_is_replaced_after_a_change(harness):
 
 
 def test_different_requests_have_different_responses(harness):
-    known = [ask(harness, version, *names) for version in (8, 9) for names in (["t"], ["u", "t"], ["t", "u"], [])]
+    cached = [ask(harness, version, *names) for version in (8, 9) for names in (["t"], ["u", "t"], ["t", "u"], [])]
     again = [ask(harness, version, *names) for version in (8, 9) for names in (["t"], ["u", "t"], ["t", "u"], [])]
-    assert [[topic.name for topic in answer.topics] for answer in again] == [["t"], ["u", "t"], ["t", "u"], []] * 2
-    assert again[0] == known[0]
+    assert [[topic.name for topic in response.topics] for response in again] == [["t"], ["u", "t"], ["t", "u"], []] * 2
+    assert again[0] == cached[0]
     assert ask(harness, 9, "v", allow_auto_topic_creation=False).topics[0].error_code == E.UNKNOWN_TOPIC_OR_PARTITION
     assert "v" not in harness.broker.cluster.topics
     ask(harness, 9, "v")
@@ -159,8 +159,8 @@ def test_different_requests_have_different_responses(harness):
 def test_cached_responses_are_limited(harness):
     for number in range(3_000):
         ask(harness, 9, "t", *[f"{'?' * 300}{number}"] * 20, allow_auto_topic_creation=False)
-    kept = harness.broker.metadata_responses
-    assert 0 < len(kept) < 3_000
+    cache = harness.broker.metadata_responses
+    assert 0 < len(cache) < 3_000
 
 
 NOT_ASKED = -(2**31)
@@ -171,15 +171,15 @@ TOPIC_BITS, CLUSTER_BITS = 3576, 8096  # of Kafka 4.2.0 and 3.9.1 without an aut
 def test_authorized_operations_if_requested(harness, version):
     """Requests that differ only in these flags do not share a cached response."""
     cluster = {"include_cluster_authorized_operations": True} if version <= 10 else {}
-    for asked in (False, True):
-        flags = {"include_topic_authorized_operations": True} | cluster if asked else {}
-        answer = ask(harness, version, "t", "a/b", **flags)
-        bits = TOPIC_BITS if asked else NOT_ASKED
-        assert [topic.topic_authorized_operations for topic in answer.topics] == [bits, bits]
-        assert answer.cluster_authorized_operations == (CLUSTER_BITS if asked and cluster else NOT_ASKED)
+    for requested in (False, True):
+        flags = {"include_topic_authorized_operations": True} | cluster if requested else {}
+        response = ask(harness, version, "t", "a/b", **flags)
+        bits = TOPIC_BITS if requested else NOT_ASKED
+        assert [topic.topic_authorized_operations for topic in response.topics] == [bits, bits]
+        assert response.cluster_authorized_operations == (CLUSTER_BITS if requested and cluster else NOT_ASKED)
 
 
 def test_unknown_topic_id_has_no_authorized_operations(harness):
-    wanted = [MetadataRequest.Topic(name=None, topic_id=UUID(int=99))]
-    answer = ask(harness, 12, topics=wanted, include_topic_authorized_operations=True)
-    assert [topic.topic_authorized_operations for topic in answer.topics] == [NOT_ASKED]
+    requested_topics = [MetadataRequest.Topic(name=None, topic_id=UUID(int=99))]
+    response = ask(harness, 12, topics=requested_topics, include_topic_authorized_operations=True)
+    assert [topic.topic_authorized_operations for topic in response.topics] == [NOT_ASKED]

@@ -23,18 +23,18 @@ def partition(index: int, offset: int = 5, metadata: str | None = "") -> Topic.P
 
 
 def topic(harness: BrokerHarness, name: str, *partitions: Topic.Partition, topic_id: UUID | None = None) -> Topic:
-    known = harness.broker.cluster.topics.get(name)
-    found = topic_id or (known.topic_id if known else NOWHERE)
-    return Topic(name=name, topic_id=found, partitions=list(partitions))
+    existing = harness.broker.cluster.topics.get(name)
+    partition_response = topic_id or (existing.topic_id if existing else NOWHERE)
+    return Topic(name=name, topic_id=partition_response, partitions=list(partitions))
 
 
-def commit(harness: BrokerHarness, version: int, *topics: Topic, node: int | None = None, **given: Any) -> Any:
-    request = OffsetCommitRequest(**{"group_id": "g"} | given, topics=list(topics))
+def commit(harness: BrokerHarness, version: int, *topics: Topic, node: int | None = None, **requested: Any) -> Any:
+    request = OffsetCommitRequest(**{"group_id": "g"} | requested, topics=list(topics))
     return harness.ask(request, version, node=node)
 
 
-def errors(answer: Any) -> list[int]:
-    return [found.error_code for each in answer.topics for found in each.partitions]
+def errors(response: Any) -> list[int]:
+    return [partition_response.error_code for each in response.topics for partition_response in each.partitions]
 
 
 @pytest.fixture
@@ -44,19 +44,19 @@ def harness() -> BrokerHarness:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_negative_generation_creates_a_simple_group(harness, version):
-    answer = commit(harness, version, topic(harness, "t", partition(0, 7, "note"), partition(2, 8, None)))
-    assert errors(answer) == [E.NONE, E.NONE]
+    response = commit(harness, version, topic(harness, "t", partition(0, 7, "note"), partition(2, 8, None)))
+    assert errors(response) == [E.NONE, E.NONE]
     group = harness.broker.groups["g"]
     assert (group.state.value, group.protocol_type) == ("Empty", "")
     assert group.offsets.get("t", 0) == Committed(offset=7, metadata="note")
     assert group.offsets.get("t", 2) == Committed(offset=8)
-    assert answer.topics[0].name == ("t" if version < 10 else "")
-    assert version < 10 or answer.topics[0].topic_id == harness.topic_id("t")
+    assert response.topics[0].name == ("t" if version < 10 else "")
+    assert version < 10 or response.topics[0].topic_id == harness.topic_id("t")
 
 
 def test_leader_epoch_is_stored(harness):
-    given = Topic.Partition(partition_index=0, committed_offset=1, committed_leader_epoch=4, committed_metadata="")
-    commit(harness, 6, topic(harness, "t", given))
+    requested = Topic.Partition(partition_index=0, committed_offset=1, committed_leader_epoch=4, committed_metadata="")
+    commit(harness, 6, topic(harness, "t", requested))
     assert harness.broker.groups["g"].offsets.get("t", 0) == Committed(offset=1, leader_epoch=4)
 
 
@@ -71,9 +71,12 @@ def test_unknown_partitions_come_first(harness, version):
         topic(harness, "t", partition(0), partition(9), partition(1)),
         topic(harness, "no-such-topic", partition(0)),
     ]
-    answer = commit(harness, version, *topics)
+    response = commit(harness, version, *topics)
     unknown = E.UNKNOWN_TOPIC_ID if version >= 10 else E.UNKNOWN_TOPIC_OR_PARTITION
-    assert [[(found.partition_index, found.error_code) for found in each.partitions] for each in answer.topics] == [
+    assert [
+        [(partition_response.partition_index, partition_response.error_code) for partition_response in each.partitions]
+        for each in response.topics
+    ] == [
         [(9, E.UNKNOWN_TOPIC_OR_PARTITION), (0, E.NONE), (1, E.NONE)],
         [(0, unknown)],
     ]
@@ -86,14 +89,16 @@ def test_v10_zero_topic_id_is_unknown(harness):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_absent_group_with_a_generation(harness, version):
-    answer = commit(harness, version, topic(harness, "t", partition(0)), generation_id_or_member_epoch=0, member_id="m")
-    assert errors(answer) == [E.GROUP_ID_NOT_FOUND if version >= 9 else E.ILLEGAL_GENERATION]
+    response = commit(
+        harness, version, topic(harness, "t", partition(0)), generation_id_or_member_epoch=0, member_id="m"
+    )
+    assert errors(response) == [E.GROUP_ID_NOT_FOUND if version >= 9 else E.ILLEGAL_GENERATION]
     assert harness.broker.groups == {}
 
 
 def test_unknown_topic_comes_before_illegal_generation(harness):
-    answer = commit(harness, 7, topic(harness, "no-such-topic", partition(0)), generation_id_or_member_epoch=5)
-    assert errors(answer) == [E.UNKNOWN_TOPIC_OR_PARTITION]
+    response = commit(harness, 7, topic(harness, "no-such-topic", partition(0)), generation_id_or_member_epoch=5)
+    assert errors(response) == [E.UNKNOWN_TOPIC_OR_PARTITION]
 
 
 def test_group_is_not_checked_without_known_partitions(harness):
@@ -106,8 +111,8 @@ def test_group_is_not_checked_without_known_partitions(harness):
 def test_not_the_coordinator(version):
     harness = BrokerHarness(brokers=3)
     node = (harness.broker.coordinator("g") + 1) % 3
-    answer = commit(harness, version, topic(harness, "t", partition(0), partition(9)), node=node)
-    assert errors(answer) == [E.UNKNOWN_TOPIC_OR_PARTITION, E.NOT_COORDINATOR]
+    response = commit(harness, version, topic(harness, "t", partition(0), partition(9)), node=node)
+    assert errors(response) == [E.UNKNOWN_TOPIC_OR_PARTITION, E.NOT_COORDINATOR]
 
 
 @pytest.mark.parametrize(
@@ -121,8 +126,8 @@ def test_not_the_coordinator(version):
     ],
 )
 def test_metadata_limit_counts_utf16_units(harness, metadata, error):
-    answer = commit(harness, 7, topic(harness, "t", partition(0, metadata=metadata), partition(1)))
-    assert errors(answer) == [error, E.NONE]
+    response = commit(harness, 7, topic(harness, "t", partition(0, metadata=metadata), partition(1)))
+    assert errors(response) == [error, E.NONE]
     stored = harness.broker.groups["g"].offsets
     assert (stored.get("t", 0) is None) is (error is not E.NONE)
     assert stored.get("t", 1)
@@ -142,20 +147,20 @@ def test_commit_of_a_member_is_journaled(harness):
         protocol_type="consumer",
         protocols=[JoinGroupRequest.Protocol(name="range", metadata=b"")],
     )
-    who = harness.ask(join, 3).member_id
-    here = topic(harness, "t", partition(0, 9), partition(9))
-    refused = commit(harness, 7, here, member_id=who, generation_id_or_member_epoch=1)
+    member_id = harness.ask(join, 3).member_id
+    requested_topic = topic(harness, "t", partition(0, 9), partition(9))
+    refused = commit(harness, 7, requested_topic, member_id=member_id, generation_id_or_member_epoch=1)
     assert errors(refused) == [E.UNKNOWN_TOPIC_OR_PARTITION, E.REBALANCE_IN_PROGRESS]  # before SyncGroup
     assert [event for event in harness.journal.events if event.event == "commit"] == []
     harness.broker.groups["g"].move_to(type(harness.broker.groups["g"].state).STABLE, 0.0)
-    commit(harness, 7, here, member_id=who, generation_id_or_member_epoch=1)
+    commit(harness, 7, requested_topic, member_id=member_id, generation_id_or_member_epoch=1)
     (event,) = [event for event in harness.journal.events if event.event == "commit"]
-    assert (event.member_id, event.generation, event.offsets) == (who, 1, {"t": {0: 9}})
+    assert (event.member_id, event.generation, event.offsets) == (member_id, 1, {"t": {0: 9}})
 
 
 @pytest.mark.parametrize("version", [7, 8, 9, 10])
 def test_unknown_instance_id(harness, version):
     commit(harness, 2, topic(harness, "t", partition(0)))
-    known = topic(harness, "t", partition(0))
-    answer = commit(harness, version, known, group_instance_id="i", generation_id_or_member_epoch=1, member_id="m")
-    assert errors(answer) == [E.UNKNOWN_MEMBER_ID]
+    existing = topic(harness, "t", partition(0))
+    response = commit(harness, version, existing, group_instance_id="i", generation_id_or_member_epoch=1, member_id="m")
+    assert errors(response) == [E.UNKNOWN_MEMBER_ID]

@@ -25,8 +25,8 @@ def harness() -> BrokerHarness:
 def delete(harness: BrokerHarness, group: str, *indexes: Any, topic: str = "t") -> tuple[Any, ...]:
     partitions = [OffsetDeleteRequest.Topic.Partition(partition_index=index) for index in indexes]
     request = OffsetDeleteRequest(group_id=group, topics=[OffsetDeleteRequest.Topic(name=topic, partitions=partitions)])
-    answer = harness.ask(request, 0)
-    return E(answer.error_code), [E(p.error_code) for t in answer.topics for p in t.partitions]
+    response = harness.ask(request, 0)
+    return E(response.error_code), [E(p.error_code) for t in response.topics for p in t.partitions]
 
 
 def test_empty_group(harness):

@@ -29,25 +29,27 @@ def harness() -> BrokerHarness:
 def fetch(
     harness: BrokerHarness,
     version: int,
-    wanted: dict[str, list[int]] | None,
+    requested: dict[str, list[int]] | None,
     group_id: str = "g",
     node: int | None = None,
 ) -> tuple[Any, ...]:
     """Return by topic name and partition (offset, epoch, metadata, error), and the error of the group."""
     topics = None
     if version >= 8:
-        if wanted is not None:
-            known = harness.broker.cluster.topics
+        if requested is not None:
+            cluster_topics = harness.broker.cluster.topics
             topics = [
-                Group.Topic(name=name, topic_id=getattr(known.get(name), "topic_id", NOWHERE), partition_indexes=ids)
-                for name, ids in wanted.items()
+                Group.Topic(
+                    name=name, topic_id=getattr(cluster_topics.get(name), "topic_id", NOWHERE), partition_indexes=ids
+                )
+                for name, ids in requested.items()
             ]
         request = OffsetFetchRequest(groups=[Group(group_id=group_id, topics=topics)])
         (found,) = harness.ask(request, version, node=node).groups
         assert found.group_id == group_id
     else:
-        if wanted is not None:
-            topics = [OffsetFetchRequest.Topic(name=name, partition_indexes=ids) for name, ids in wanted.items()]
+        if requested is not None:
+            topics = [OffsetFetchRequest.Topic(name=name, partition_indexes=ids) for name, ids in requested.items()]
         found = harness.ask(OffsetFetchRequest(group_id=group_id, topics=topics), version, node=node)
     names = {topic_id: name.name for topic_id, name in harness.broker.cluster.by_id.items()}
     listed = {
@@ -119,15 +121,15 @@ def test_not_the_coordinator(version):
 @pytest.mark.parametrize("version", [8, 9, 10])
 def test_no_group_and_several_groups(harness, version):
     assert harness.ask(OffsetFetchRequest(groups=[]), version).groups == []
-    asked = [Group(group_id=group_id, topics=None) for group_id in ("g", "x", "g")]
-    answer = harness.ask(OffsetFetchRequest(groups=asked), version)
-    assert [(group.group_id, len(group.topics)) for group in answer.groups] == [("g", 2), ("x", 0), ("g", 2)]
+    groups = [Group(group_id=group_id, topics=None) for group_id in ("g", "x", "g")]
+    response = harness.ask(OffsetFetchRequest(groups=groups), version)
+    assert [(group.group_id, len(group.topics)) for group in response.groups] == [("g", 2), ("x", 0), ("g", 2)]
 
 
 @pytest.mark.parametrize("version", [9, 10])
 def test_member_and_epoch_of_a_classic_group_are_ignored(harness, version):
-    asked = Group(group_id="g", member_id="unknown", member_epoch=99, topics=None)
-    (found,) = harness.ask(OffsetFetchRequest(groups=[asked]), version).groups
+    groups = Group(group_id="g", member_id="unknown", member_epoch=99, topics=None)
+    (found,) = harness.ask(OffsetFetchRequest(groups=[groups]), version).groups
     assert (found.error_code, len(found.topics)) == (E.NONE, 2)
 
 

@@ -51,7 +51,7 @@ def test_epochs_after_leader_changes(harness, epoch, returned_epoch, end):
 @pytest.mark.parametrize("version", [2, 3, 4])
 @pytest.mark.parametrize(("topic", "index", "current", "epoch", "error", "returned_epoch", "end"), CASES)
 def test_end_offset_of_an_epoch(harness, version, topic, index, current, epoch, error, returned_epoch, end):
-    asked = Topic.Partition(partition=index, current_leader_epoch=current, leader_epoch=epoch)
-    request = OffsetForLeaderEpochRequest(topics=[Topic(topic=topic, partitions=[asked])])
-    (found,) = harness.ask(request, version).topics[0].partitions
-    assert (found.error_code, found.leader_epoch, found.end_offset) == (error, returned_epoch, end)
+    requested = Topic.Partition(partition=index, current_leader_epoch=current, leader_epoch=epoch)
+    request = OffsetForLeaderEpochRequest(topics=[Topic(topic=topic, partitions=[requested])])
+    (result,) = harness.ask(request, version).topics[0].partitions
+    assert (result.error_code, result.leader_epoch, result.end_offset) == (error, returned_epoch, end)

@@ -48,17 +48,17 @@ def produce(
     node: int | None = None,
     **given: Any,
 ) -> Any:
-    known = harness.broker.cluster.topics.get(topic)
+    existing = harness.broker.cluster.topics.get(topic)
     data = Topic.Partition(index=index, records=records)
-    wanted = topic_id or (known.topic_id if known else UUID(int=999_999))
-    topics = [Topic(name=topic, topic_id=wanted, partition_data=[data])]
+    requested = topic_id or (existing.topic_id if existing else UUID(int=999_999))
+    topics = [Topic(name=topic, topic_id=requested, partition_data=[data])]
     request = ProduceRequest(acks=acks, timeout_ms=1_000, topic_data=topics, **given)
     return harness.send(request, version, node=harness.leader("t", 0) if node is None else node)
 
 
-def line(sent: Any) -> Any:
-    ((found,),) = [topic.partition_responses for topic in sent.answer.responses]
-    return found
+def result_of(sent: Any) -> Any:
+    ((result,),) = [topic.partition_responses for topic in sent.answer.responses]
+    return result
 
 
 def log(harness: BrokerHarness, index: int = 0) -> Any:
@@ -73,9 +73,9 @@ def harness() -> BrokerHarness:
 @pytest.mark.parametrize("acks", [-1, 1])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_batch_is_stored(harness, version, acks):
-    found = [line(produce(harness, version, data, acks=acks)) for data in (THREE, GOOD)]
-    assert [(each.error_code, each.base_offset, each.log_append_time_ms) for each in found] == [(0, 0, -1), (0, 3, -1)]
-    assert {each.log_start_offset for each in found} == {0 if version >= 5 else -1}
+    result = [result_of(produce(harness, version, data, acks=acks)) for data in (THREE, GOOD)]
+    assert [(each.error_code, each.base_offset, each.log_append_time_ms) for each in result] == [(0, 0, -1), (0, 3, -1)]
+    assert {each.log_start_offset for each in result} == {0 if version >= 5 else -1}
     stored = list(batches(log(harness).read(0, 10_000, at_least_one=True)))
     assert [(each.base_offset, each.leader_epoch) for each in stored] == [(0, 0), (3, 0)]
     assert all(each.crc_is_right() for each in stored)
@@ -101,9 +101,9 @@ def keep(*offsets: int) -> bytes:
     return build_batch([Record(offset=each, timestamp=1, value=b"v") for each in offsets], keep_offsets=True)
 
 
-def deltas(*wanted: int) -> bytes:
+def deltas(*requested: int) -> bytes:
     """Return a batch with these offset deltas and a header as if there were no gaps."""
-    return forged(keep(*wanted), base_offset=0, last_delta=len(wanted) - 1)
+    return forged(keep(*requested), base_offset=0, last_delta=len(requested) - 1)
 
 
 HEADED = build_batch([Record(timestamp=1, value=b"v", headers=[("h", b"1")])])  # the fields begin after the base offset
@@ -207,10 +207,10 @@ def test_bad_input(row, look):
     if not look and name in LOOKED_AT:
         error = OK
     harness = limited(look=look, version=version)
-    found = line(produce(harness, version, data))
-    assert (found.error_code, found.base_offset) == (error, -1 if error else 0)
+    result = result_of(produce(harness, version, data))
+    assert (result.error_code, result.base_offset) == (error, -1 if error else 0)
     if error:
-        assert found.log_start_offset in (-1, 0)  # 0 if the log rejects the batch
+        assert result.log_start_offset in (-1, 0)  # 0 if the log rejects the batch
         assert log(harness).end == 0
         return
     (stored,) = batches(log(harness).read(0, 10**6, at_least_one=True))
@@ -232,7 +232,7 @@ def test_decompression_bomb_costs_bounded_memory():
     ("data", "log_start"), [(forged(base_offset=55), 0), (forged(attributes=0x20), 0), (b"", -1), (GOOD + GOOD, -1)]
 )
 def test_response_has_the_log_start_offset(harness, data, log_start):
-    assert line(produce(harness, 7, data)).log_start_offset == log_start
+    assert result_of(produce(harness, 7, data)).log_start_offset == log_start
 
 
 def numbered(sequence: int, *, pid: int = 99, pepoch: int = 0) -> bytes:
@@ -242,13 +242,13 @@ def numbered(sequence: int, *, pid: int = 99, pepoch: int = 0) -> bytes:
 
 def test_sequence_gap_is_out_of_order(harness):
     given = [(numbered(0), E.NONE), (numbered(2), E.OUT_OF_ORDER_SEQUENCE_NUMBER), (numbered(1), E.NONE)]
-    assert [line(produce(harness, 9, data)).error_code for data, _ in given] == [error for _, error in given]
+    assert [result_of(produce(harness, 9, data)).error_code for data, _ in given] == [error for _, error in given]
     assert log(harness).end == 2
 
 
 def test_duplicate_batch_is_stored_once(harness):
-    found = [line(produce(harness, 9, numbered(sequence))) for sequence in (0, 1, 0)]
-    assert [(each.error_code, each.base_offset) for each in found] == [(0, 0), (0, 1), (0, 0)]
+    result = [result_of(produce(harness, 9, numbered(sequence))) for sequence in (0, 1, 0)]
+    assert [(each.error_code, each.base_offset) for each in result] == [(0, 0), (0, 1), (0, 0)]
     assert log(harness).end == 2
 
 
@@ -259,16 +259,16 @@ def test_new_producer_epoch_begins_at_sequence_0(harness):
         (numbered(0, pepoch=2), E.NONE),
         (numbered(1, pepoch=1), E.INVALID_PRODUCER_EPOCH),
     ]
-    assert [line(produce(harness, 9, data)).error_code for data, _ in given] == [error for _, error in given]
+    assert [result_of(produce(harness, 9, data)).error_code for data, _ in given] == [error for _, error in given]
 
 
 @pytest.mark.parametrize("version", [9, 12])
 def test_transaction_of_an_unknown_producer(harness, version):
     """The batch has a transactional id and producer that the coordinator does not know."""
-    found = line(
+    result = result_of(
         produce(harness, version, forged(attributes=0x10, pid=99, pepoch=0, sequence=0), transactional_id="tx")
     )
-    assert found.error_code == E.INVALID_PRODUCER_ID_MAPPING
+    assert result.error_code == E.INVALID_PRODUCER_ID_MAPPING
     assert log(harness).end == 0
 
 
@@ -279,14 +279,14 @@ def test_control_batch_in_a_transaction(harness, version):
     producer.init()
     producer.produce(b"v")
     marker = forged(attributes=0x30, pid=producer.producer_id, pepoch=producer.epoch, sequence=1)
-    assert line(produce(harness, version, marker, transactional_id="tx")).error_code == E.INVALID_RECORD
+    assert result_of(produce(harness, version, marker, transactional_id="tx")).error_code == E.INVALID_RECORD
     assert log(harness).end == 1
 
 
 @pytest.mark.parametrize("acks", [2, 7, -2])
 def test_invalid_required_acks(harness, acks):
-    found = line(produce(harness, 7, GOOD, acks=acks))
-    assert (found.error_code, found.base_offset, found.log_start_offset) == (E.INVALID_REQUIRED_ACKS, -1, -1)
+    result = result_of(produce(harness, 7, GOOD, acks=acks))
+    assert (result.error_code, result.base_offset, result.log_start_offset) == (E.INVALID_REQUIRED_ACKS, -1, -1)
     assert log(harness).end == 0
 
 
@@ -294,20 +294,20 @@ def test_invalid_required_acks(harness, acks):
 @pytest.mark.parametrize("acks", [1, 7])
 @pytest.mark.parametrize("version", [3, 7, 12])
 def test_unknown_partition_with_any_acks(harness, version, acks, topic, index):
-    found = line(produce(harness, version, GOOD, topic=topic, index=index, acks=acks))
-    assert (found.error_code, found.base_offset) == (E.UNKNOWN_TOPIC_OR_PARTITION, -1)
+    result = result_of(produce(harness, version, GOOD, topic=topic, index=index, acks=acks))
+    assert (result.error_code, result.base_offset) == (E.UNKNOWN_TOPIC_OR_PARTITION, -1)
 
 
 def test_v13_unknown_topic_id(harness):
-    assert line(produce(harness, 13, GOOD, topic="no-such-topic")).error_code == E.UNKNOWN_TOPIC_ID
-    assert line(produce(harness, 13, GOOD, index=9)).error_code == E.UNKNOWN_TOPIC_OR_PARTITION
+    assert result_of(produce(harness, 13, GOOD, topic="no-such-topic")).error_code == E.UNKNOWN_TOPIC_ID
+    assert result_of(produce(harness, 13, GOOD, index=9)).error_code == E.UNKNOWN_TOPIC_OR_PARTITION
 
 
 @pytest.mark.parametrize("version", [3, 13])
 def test_not_the_leader(version):
     harness = BrokerHarness(brokers=2)
-    found = line(produce(harness, version, GOOD, node=1 - harness.leader("t", 0)))
-    assert found.error_code == E.NOT_LEADER_OR_FOLLOWER
+    result = result_of(produce(harness, version, GOOD, node=1 - harness.leader("t", 0)))
+    assert result.error_code == E.NOT_LEADER_OR_FOLLOWER
     assert log(harness).end == 0
 
 
@@ -315,7 +315,7 @@ def test_each_partition_has_its_own_result(harness):
     data = [Topic.Partition(index=index, records=GOOD) for index in (0, 9, 1)]
     request = ProduceRequest(acks=1, timeout_ms=0, topic_data=[Topic(name="t", partition_data=data)])
     (topic,) = harness.ask(request, 7).responses
-    assert [(found.index, found.error_code) for found in topic.partition_responses] == [(0, 0), (9, 3), (1, 0)]
+    assert [(result.index, result.error_code) for result in topic.partition_responses] == [(0, 0), (9, 3), (1, 0)]
 
 
 def test_huge_record_count_allocates_nothing(harness):
@@ -336,5 +336,5 @@ def test_forged_header_fields():
 
 
 def test_internal_topics_cannot_be_written(harness):
-    found = line(produce(harness, 7, GOOD, topic="__consumer_offsets"))
-    assert found.error_code == E.INVALID_TOPIC_EXCEPTION
+    result = result_of(produce(harness, 7, GOOD, topic="__consumer_offsets"))
+    assert result.error_code == E.INVALID_TOPIC_EXCEPTION

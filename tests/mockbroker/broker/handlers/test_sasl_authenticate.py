@@ -11,6 +11,6 @@ from kwire.messages.sasl_authenticate import SaslAuthenticateRequest
 
 @pytest.mark.parametrize("version", range(3))
 def test_illegal_sasl_state(version):
-    answer = BrokerHarness().ask(SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret"), version)
-    assert answer.error_code == E.ILLEGAL_SASL_STATE
-    assert answer.error_message == "SaslAuthenticate request received after successful authentication"
+    response = BrokerHarness().ask(SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret"), version)
+    assert response.error_code == E.ILLEGAL_SASL_STATE
+    assert response.error_message == "SaslAuthenticate request received after successful authentication"

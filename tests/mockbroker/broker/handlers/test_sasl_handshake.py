@@ -11,5 +11,5 @@ from kwire.messages.sasl_handshake import SaslHandshakeRequest
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_illegal_sasl_state(version):
-    found = BrokerHarness().ask(SaslHandshakeRequest(mechanism="PLAIN"), version)
-    assert (found.error_code, found.mechanisms) == (E.ILLEGAL_SASL_STATE, [])
+    response = BrokerHarness().ask(SaslHandshakeRequest(mechanism="PLAIN"), version)
+    assert (response.error_code, response.mechanisms) == (E.ILLEGAL_SASL_STATE, [])

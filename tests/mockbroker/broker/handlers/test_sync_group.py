@@ -14,11 +14,11 @@ from kwire.messages.sync_group import SyncGroupRequest
 VERSIONS = range(6)
 
 
-def sync(version: int, **given: Any) -> SyncGroupRequest:
+def sync(version: int, **changes: Any) -> SyncGroupRequest:
     fields = {"group_id": "g", "generation_id": 1, "member_id": "m"}
     if version >= 5:
         fields |= {"protocol_type": "consumer", "protocol_name": "range"}
-    return SyncGroupRequest(**fields | given)
+    return SyncGroupRequest(**fields | changes)
 
 
 def joined(harness: BrokerHarness) -> str:
@@ -37,10 +37,10 @@ def test_leader_gets_its_assignment(version):
     harness = BrokerHarness()
     member_id = joined(harness)
     plan = [SyncGroupRequest.Assignment(member_id=member_id, assignment=b"plan")]
-    answer = harness.ask(sync(version, member_id=member_id, assignments=plan), version)
-    assert (answer.error_code, answer.assignment) == (E.NONE, b"plan")
+    response = harness.ask(sync(version, member_id=member_id, assignments=plan), version)
+    assert (response.error_code, response.assignment) == (E.NONE, b"plan")
     protocol = ("consumer", "range") if version >= 5 else (None, None)
-    assert (answer.protocol_type, answer.protocol_name) == protocol
+    assert (response.protocol_type, response.protocol_name) == protocol
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -56,24 +56,24 @@ def test_leader_gets_its_assignment(version):
 def test_rejected(version, group_id, here, error):
     harness = BrokerHarness(brokers=3)
     node = (harness.broker.coordinator(group_id) + (not here)) % 3
-    answer = harness.ask(sync(version, group_id=group_id), version, node=node)
-    assert (answer.error_code, answer.assignment) == (error, b"")
-    assert (answer.protocol_type, answer.protocol_name) == (None, None)
+    response = harness.ask(sync(version, group_id=group_id), version, node=node)
+    assert (response.error_code, response.assignment) == (error, b"")
+    assert (response.protocol_type, response.protocol_name) == (None, None)
     assert harness.broker.groups == {}
 
 
 @pytest.mark.parametrize("absent", ["protocol_type", "protocol_name"])
 def test_v5_protocol_type_and_name_are_checked_first(absent):
-    answer = BrokerHarness(brokers=3).ask(sync(5, group_id="", **{absent: None}), 5, node=1)
-    assert answer.error_code == E.INCONSISTENT_GROUP_PROTOCOL
+    response = BrokerHarness(brokers=3).ask(sync(5, group_id="", **{absent: None}), 5, node=1)
+    assert response.error_code == E.INCONSISTENT_GROUP_PROTOCOL
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
 def test_unknown_instance_id(version):
     harness = BrokerHarness()
     member_id = joined(harness)
-    answer = harness.ask(sync(version, member_id=member_id, group_instance_id="i"), version)
-    assert answer.error_code == E.UNKNOWN_MEMBER_ID
+    response = harness.ask(sync(version, member_id=member_id, group_instance_id="i"), version)
+    assert response.error_code == E.UNKNOWN_MEMBER_ID
 
 
 def test_last_of_two_assignments_of_a_member_counts():

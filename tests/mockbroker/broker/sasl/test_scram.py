@@ -74,8 +74,8 @@ FIRST = [  # None: accepted
 
 @pytest.mark.parametrize(("token", "verdict"), FIRST)
 def test_client_first_message(token, verdict):
-    found = begin().evaluate(token, 0)
-    assert found == verdict if verdict else isinstance(found, Challenge)
+    result = begin().evaluate(token, 0)
+    assert result == verdict if verdict else isinstance(result, Challenge)
 
 
 def final(client: ScramClient, scram: Scram256Or512) -> str:
