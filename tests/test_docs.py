@@ -26,7 +26,7 @@ def sources() -> Iterator[Path]:
 
 DOCUMENTS = sorted(path.relative_to(ROOT).as_posix() for path in sources() if path.suffix == ".md")
 DOCUMENTS.remove("CHANGELOG.md")  # names files as they were called
-PATH = r"(?:benchmarks|docs|examples|fixtures|fuzzing|tests)/[\w./-]*\w(?![\w.*{<-])"  # of a file or folder
+PATH = r"(?:benchmarks|docs|examples|fixtures|fuzzing|kwire|mockbroker|tests|tools)/[\w./-]*\w(?![\w.*{<-])"  # of a file or folder
 NOT_KEPT = ["fixtures/more", "fixtures/corpus"]  # made on demand, .gitignore or by a tool
 
 
@@ -62,6 +62,15 @@ def test_files_that_a_document_names_are_there(document: str) -> None:
     text = (ROOT / document).read_text("utf-8")
     named = {path.partition("::")[0] for path in re.findall(rf"`({PATH})", text)}
     assert [path for path in sorted(named) if not (ROOT / path).exists() and not path.startswith(tuple(NOT_KEPT))] == []
+
+
+def test_modules_that_design_names_are_there() -> None:
+    """design.md shortens paths: `net/pump.py` is mockbroker/net/pump.py."""
+    modules = [path.relative_to(ROOT).as_posix() for top in ("kwire", "mockbroker") for path in (ROOT / top).rglob("*")]
+    named = set(re.findall(r"`([\w/]+(?:\.py|/))`", (ROOT / "docs" / "design.md").read_text("utf-8")))
+    missing = {name for name in named if not any(f"/{path}".endswith(f"/{name.rstrip('/')}") for path in modules)}
+    assert {name for name in missing if not (ROOT / name).exists()} == set()
+    assert len(named) > 40
 
 
 def test_headings_that_are_cited_are_there() -> None:
