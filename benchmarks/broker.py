@@ -273,8 +273,8 @@ def heartbeat_cost(size: int) -> float:
     assert isinstance(group, ClassicGroup)
     for number in range(1, size):
         ids.append(f"member-{number}")
-        group.add(type(group.members[ids[0]])(**_like(group.members[ids[0]], ids[-1])))
-        membership.renew(group, group.members[ids[-1]], harness.now)
+        group.add_member(type(group.members[ids[0]])(**_like(group.members[ids[0]], ids[-1])))
+        membership.renew_session(group, group.members[ids[-1]], harness.now)
     session, client = ClientRequests(1, 0, "/", harness.router), ClientSide("bench")
     request = HeartbeatRequest(group_id="g", generation_id=group.generation, member_id=ids[-1])
     data = b"".join(client.send(request, 3) for _ in range(200))

@@ -317,7 +317,7 @@ class Place:
         from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
         from kwire.messages.offset_commit import OffsetCommitRequest
         from mockbroker.groups.classic.state import ClassicGroup, Member, State
-        from mockbroker.groups.coordinated import session_of
+        from mockbroker.groups.coordinated import session_timer
 
         for name, offsets in [
             ("big", size),
@@ -339,10 +339,10 @@ class Place:
                 session_timeout=MEMBERS_TIMEOUT,
                 rebalance_timeout=600.0,
                 protocols=(("x", SUBSCRIPTION),),
-                new=False,
+                is_new=False,
             )
-            group.add(member)
-            group.waits.set(session_of(member_id), NOW + MEMBERS_TIMEOUT)
+            group.add_member(member)
+            group.timers.set(session_timer(member_id), NOW + MEMBERS_TIMEOUT)
         group.state, group.protocol, group.protocol_type, group.generation, group.leader = (
             State.STABLE,
             "x",

@@ -70,8 +70,8 @@ PLANTED = (
         "elements are put in at the front",
         "LeaveGroup",
         "mockbroker.groups.classic.leave",
-        "        answers.append(replies.leave_answer(leaving, error))\n    effects",
-        "        answers.insert(0, replies.leave_answer(leaving, error))\n    effects",
+        "        answers.append(replies.leave_response_member(leaving, error))\n    effects",
+        "        answers.insert(0, replies.leave_response_member(leaving, error))\n    effects",
     ),
     Planted(
         "a sum of what is there, in C",
@@ -85,6 +85,6 @@ PLANTED = (
         "OffsetDelete",
         "mockbroker.broker.handlers.offset_delete",
         "_delete(broker, group, topic, subscribed, topics",
-        "_delete(broker, group, topic, broker.groups.types.of(group).subscribed(group), topics",
+        "_delete(broker, group, topic, broker.groups.types.of(group).subscribed_topics(group), topics",
     ),
 )

@@ -201,7 +201,7 @@ TESTED_ELSEWHERE = {
     "mockbroker/groups/registry": "tests/mockbroker/groups/test_group_types.py",
     "mockbroker/groups/classic/*": "tests/mockbroker/groups/classic/test_machine.py and test_stateful.py, as one machine",
     "mockbroker/groups/consumer/*": "tests/mockbroker/groups/consumer/test_machine.py and test_stateful.py, as one machine",
-    "mockbroker/groups/records/*": "tests/mockbroker/groups/records/test_keeper.py and test_restart.py",
+    "mockbroker/groups/records/*": "tests/mockbroker/groups/records/test_writer.py and test_restart.py",
     "mockbroker/importing/forms": "tests/mockbroker/importing/test_data_dir.py",
     "mockbroker/lab/conform/*": "tests/mockbroker/lab/conform/test_runner.py and test_pace.py",
     "mockbroker/lab/demo/*": "tests/mockbroker/cli/test_demo.py, as a whole",
@@ -538,7 +538,7 @@ def test_tests_of_the_type_of_a_group_are_noticed(text: str) -> None:
 
 
 def test_the_coordinator_knows_no_group_type() -> None:
-    """The registry, the keeper and what else is beside the folders of the types import none of them."""
+    """The registry, the record writer and what else is beside the folders of the types import none of them."""
     found = [
         f"{name} imports {target}"
         for name, targets in graph("mockbroker").items()

@@ -15,7 +15,7 @@ from typing import Any
 
 from kwire import ErrorCode
 from mockbroker.groups.classic.state import State
-from mockbroker.groups.consumer.state import LEAVING
+from mockbroker.groups.consumer.state import LEAVE_EPOCH
 from mockbroker.groups.coordinated import DEAD
 from mockbroker.lab.conform.conversation import Conversation, Step, load
 
@@ -119,7 +119,7 @@ class Group:
                 pass
 
     def _record_heartbeat(self, asked: Step, fields: Mapping[str, Any]) -> None:
-        if asked.fields["member_epoch"] == LEAVING:
+        if asked.fields["member_epoch"] == LEAVE_EPOCH:
             self._gone({fields["member_id"]})
             return
         if not self.epochs:  # the group is upgraded, and its members continue with their generation

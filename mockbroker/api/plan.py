@@ -107,7 +107,7 @@ class Plan:
                     f"topic {name} has {len(existing.partitions)} partitions in the data directory, not {partitions}: "
                     f"start with {len(existing.partitions)}, and add partitions with CreatePartitions"
                 )
-        broker.groups.schedule_sweep(clock.read())
+        broker.groups.schedule_offset_expiration(clock.read())
         return broker
 
     def without_effect(self) -> list[str]:

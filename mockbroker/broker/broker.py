@@ -23,10 +23,10 @@ from mockbroker.broker.sasl.users import Users
 from mockbroker.groups.coordinated import CoordinatedGroup
 from mockbroker.groups.group_type import Context, GroupTypes
 from mockbroker.groups.group_types import GROUP_TYPES
-from mockbroker.groups.records.keeper import Keeper
-from mockbroker.groups.records.rebuild import rebuilt
-from mockbroker.groups.records.replay import replayed
-from mockbroker.groups.records.wall_time import Wall
+from mockbroker.groups.records.rebuild import groups_from_records
+from mockbroker.groups.records.replay import replay_log
+from mockbroker.groups.records.wall_time import WallClock
+from mockbroker.groups.records.writer import GroupRecordWriter
 from mockbroker.groups.registry import Groups
 from mockbroker.topics.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Cluster, Node, Partition, Topic
 from mockbroker.transactions.records import TransactionKeeper
@@ -108,8 +108,8 @@ class Broker:
             kip890=release.kip890,
         )
         self._new_uuid = new_uuid
-        self._wall = Wall(wall_at_zero)
-        self.keeper = Keeper(self.cluster, types, self._wall, release.offset_value_version)
+        self._wall = WallClock(wall_at_zero)
+        self.record_writer = GroupRecordWriter(self.cluster, types, self._wall, release.offset_value_version)
         self.transaction_keeper = TransactionKeeper(self.cluster, self._wall, int(release.kip890))
         self.appended_partitions: list[Partition] = []
         self.loading: set[int] = set()
@@ -131,7 +131,7 @@ class Broker:
 
         While it is stopped, ``mockbroker.join.settle.ms`` does not delay the end of a join phase.
         """
-        self.groups.context.settle = 0.0 if stopped else self.settings.mockbroker_join_settle_ms / 1000
+        self.groups.context.join_settle = 0.0 if stopped else self.settings.mockbroker_join_settle_ms / 1000
 
     def response_room(self) -> Room:
         """Return the size limit of one response."""
@@ -236,16 +236,16 @@ class Broker:
     # --- the logs of groups and transactional ids ---
 
     def write_changes(self, now: float) -> list[Partition]:
-        """Append the changes of all touched groups to the offsets topic.
+        """Append the changes of all changed groups to the offsets topic.
 
         Returns: the partitions of internal topics that were appended to since the last call.
         """
         appended, self.appended_partitions = self.appended_partitions, []
-        touched = self.groups.touched
-        while touched:
-            group_id = next(iter(touched))
-            del touched[group_id]
-            partition = self.keeper.write(group_id, self.groups.get(group_id), now)
+        dirty = self.groups.dirty
+        while dirty:
+            group_id = next(iter(dirty))
+            del dirty[group_id]
+            partition = self.record_writer.write(group_id, self.groups.get(group_id), now)
             if partition is not None:
                 appended.append(partition)
         return appended
@@ -263,12 +263,12 @@ class Broker:
     def unload_group(self, group_id: str) -> None:
         """Remove a group from memory; its records remain in the offsets topic."""
         self.groups.unload(group_id)
-        self.keeper.unload(group_id)
+        self.record_writer.unload(group_id)
 
     def load_groups(self, index: int, now: float) -> list[CoordinatedGroup]:
         """Rebuild the groups of a partition of the offsets topic from its records alone. Raises: DecodeError."""
-        groups = rebuilt(
-            replayed(self.cluster.topics[OFFSETS_TOPIC].partitions[index].log.batches()),
+        groups = groups_from_records(
+            replay_log(self.cluster.topics[OFFSETS_TOPIC].partitions[index].log.batches()),
             self.groups.types,
             self.groups.context,
             self._wall,
@@ -276,8 +276,8 @@ class Broker:
         )
         for group in groups.values():
             self.groups.load(group)
-            self.keeper.adopt(group)
-            for producer_id in group.offsets.pending:
+            self.record_writer.adopt(group)
+            for producer_id in group.offsets.pending_transactional:
                 self.transactions.add_pending_group(group.group_id, producer_id)
         self.loading.discard(index)
         return list(groups.values())
@@ -310,8 +310,8 @@ class Broker:
             self.cluster.delete_topic(topic)
         names = {topic.name for topic in topics}
         for group in self.groups.values() if names else ():
-            if group.offsets.forget_topics(names):
-                self.groups.touch(group.group_id)
+            if group.offsets.delete_topics(names):
+                self.groups.mark_dirty(group.group_id)
 
 
 def _ended_as_committed(txn: Transaction, epoch: int) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from mockbroker.base.effects import Note
 from mockbroker.base.event_kinds import EventKind
-from mockbroker.groups.classic.subscription import readable_assignment
+from mockbroker.groups.classic.subscription import decode_assignment
 
 MAX_MEMBERS = 1_000  # listed per event; in a group of thousands each join would list all members
 
@@ -111,7 +111,7 @@ class Journal:
 
 def _assignment(note: Note) -> Mapping[str, list[int]] | None:
     given = note.assignment
-    return readable_assignment(note.protocol_type, given) if isinstance(given, bytes) else given
+    return decode_assignment(note.protocol_type, given) if isinstance(given, bytes) else given
 
 
 def _nested(offsets: Mapping[tuple[str, int], int]) -> Mapping[str, Mapping[int, int]]:

@@ -213,7 +213,7 @@ class Router:
             case LossDue(node):
                 return self.finish(failover.handle_broker_loss(self.broker, node, now), now)
             case SweepDue():
-                return self.finish(self.broker.groups.sweep(now), now)
+                return self.finish(self.broker.groups.delete_expired_offsets(now), now)
             case None:
                 return []
 
@@ -226,7 +226,7 @@ class Router:
 
     def finish(self, effects: Effects, now: float) -> list[Outcome]:
         """Write changed groups to the log and notes to the journal, and adapt responses to their versions."""
-        if (self.broker.groups.touched or self.broker.appended_partitions) and (
+        if (self.broker.groups.dirty or self.broker.appended_partitions) and (
             appended := self.broker.write_changes(now)
         ):
             effects = [*effects, *complete_delayed_fetches(self.broker, appended)]

@@ -1,1 +1,1 @@
-"""The group coordinator: pure, deterministic, in virtual time."""
+"""The group coordinator, without IO, clock or random numbers."""

@@ -1,7 +1,8 @@
-"""State that records its own changes, so that what is persisted of a group follows from what a step changed.
+"""State objects that record their own changes, from which the records to write are derived.
 
-A field that is set, and a key of a table that is set or deleted, is a change, unless the class lists the field as
-transient: a field that its author forgot costs one comparison with what is written, and is never lost.
+Setting a field, and setting or deleting a key of a table, is a change unless the class lists the field as transient.
+So a new field is persisted by default; a field that should have been transient costs one comparison with the record
+that was written last.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ V = TypeVar("V")
 
 
 class Changes(dict[str, dict[Any, None]]):
-    """Names of fields that have changed, each with the changed keys if it is a table."""
+    """The names of changed fields; for a table, with its changed keys."""
 
     def add(self, field: str, key: object = None) -> None:
-        """Record a change."""
+        """Record a change of a field, or of one key of a table."""
         keys = self.get(field)
         if keys is None:
             self[field] = {key: None}
@@ -27,23 +28,28 @@ class Changes(dict[str, dict[Any, None]]):
 
 
 class Recorded:
-    """An object whose changes are recorded. A plain dict that is put into a field becomes a RecordedTable.
+    """An object that records which of its fields change.
 
-    Values in a table must be replaced, not changed in place, unless they are objects of this kind themselves.
+    A plain dict that is assigned to a field becomes a RecordedTable. Values in a table must be replaced, not modified,
+    unless they are Recorded themselves.
+
+    Attributes:
+        TRANSIENT: Names of fields that are not persisted, and so are not recorded.
+        changes: The changes since the records were written last.
     """
 
     __slots__ = ("changes",)
-    TRANSIENT: ClassVar[frozenset[str]] = frozenset()  # fields that end with the coordinator
+    TRANSIENT: ClassVar[frozenset[str]] = frozenset()
     changes: Changes
 
     def __new__(cls, *args: Any, **fields: Any) -> Any:  # noqa: ARG004
-        """Return an object of which everything has changed, as soon as its fields are set."""
+        """Return an object without fields; setting them records all of them as changed."""
         new = super().__new__(cls)
         _set_field(new, "changes", Changes())
         return new
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set a field, and record that it has changed."""
+        """Set a field and record the change."""
         if name not in self.TRANSIENT:
             changes = self.changes
             if type(value) is dict:
@@ -57,7 +63,7 @@ class Recorded:
         _set_field(self, name, value)
 
     def record_in(self, changes: Changes) -> None:
-        """Record changes as those of another object from now on, which this one is a part of."""
+        """Record future changes in the Changes of the object that this one is a part of."""
         _set_field(self, "changes", changes)
 
     def _record_differences(self, name: str, table: Mapping[Any, Any]) -> None:
@@ -71,7 +77,7 @@ class Recorded:
 
 
 class RecordedTable(dict[K, V]):
-    """A field of a Recorded object that is a dict. Reading it costs what reading a dict costs."""
+    """A dict in a field of a Recorded object. Reading is as fast as with a dict."""
 
     __slots__ = ("_changes", "_field")
 
@@ -81,22 +87,22 @@ class RecordedTable(dict[K, V]):
         self._field = field
 
     def __setitem__(self, key: K, value: V) -> None:
-        """Set an entry, and record that it has changed."""
+        """Set an entry and record the change."""
         self._changes.add(self._field, key)
         super().__setitem__(key, value)
 
     def __delitem__(self, key: K) -> None:
-        """Delete an entry, and record that it has changed."""
+        """Delete an entry and record the change."""
         self._changes.add(self._field, key)
         super().__delitem__(key)
 
     def pop(self, key: K, *default: Any) -> Any:
-        """Remove an entry, and record that it has changed."""
+        """Remove and return an entry, and record the change."""
         self._changes.add(self._field, key)
         return super().pop(key, *default)
 
     def popitem(self) -> tuple[K, V]:
-        """Remove the last entry, and record that it has changed."""
+        """Remove and return the last entry, and record the change."""
         key, value = super().popitem()
         self._changes.add(self._field, key)
         return key, value
@@ -112,7 +118,7 @@ class RecordedTable(dict[K, V]):
             self[key] = value
 
     def setdefault(self, key: K, default: Any = None) -> Any:
-        """Set an entry that is missing. Return the entry."""
+        """Return an entry; set it first if it is missing."""
         if key not in self:
             self[key] = default
         return self[key]

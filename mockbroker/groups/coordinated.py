@@ -1,4 +1,4 @@
-"""A group as a coordinator has it, whatever its type: what the registry, the handlers and the snapshots rely on."""
+"""The interface of a group of any type, which the registry, the handlers and the snapshots use."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.changes import Recorded
 from mockbroker.groups.offsets import Offsets
 
-DEAD = "Dead"  # the state that Kafka's tools show for a group that does not exist
+DEAD = "Dead"  # the state that DescribeGroups reports for a group that does not exist
 
-Wait: TypeAlias = tuple[str, str]  # a deadline of a group: kind, and member id or ""
+Timer: TypeAlias = tuple[str, str]  # the key of a timer in a group: kind, and member id or ""
 
 
-def session_of(member_id: str) -> Wait:
-    """Return the deadline of a member's session."""
+def session_timer(member_id: str) -> Timer:
+    """Return the key of the session timeout of a member."""
     return ("session", member_id)
 
 
@@ -27,7 +27,7 @@ G = TypeVar("G", bound="CoordinatedGroup")
 
 
 class GroupMember(Protocol):
-    """A member, as far as all types of groups agree."""
+    """A member of a group of any type."""
 
     @property
     def member_id(self) -> str: ...
@@ -42,67 +42,75 @@ class GroupMember(Protocol):
 class CoordinatedGroup(Recorded, ABC):
     """The state of one group. Its behavior is in its GroupType.
 
-    ``group_id``: its id. ``waits``: its deadlines. ``offsets``: what it has committed.
-    ``type_name``: the name of its type, as ListGroups has it. ``changes``: what has changed since its records were
-    written (changes.py); what is transient is not among it.
+    Attributes:
+        type_name: Name of the group type, as ListGroups reports it.
+        group_id: Group id.
+        timers: Deadlines of the group and its members.
+        offsets: Committed offsets.
+        changes: Fields that changed since the records were written last (changes.py), without transient ones.
     """
 
     __slots__ = ()
     type_name: ClassVar[str]
     group_id: str
-    waits: Deadlines[Wait]
+    timers: Deadlines[Timer]
     offsets: Offsets
 
     @property
     @abstractmethod
     def members(self) -> Mapping[str, GroupMember]:
-        """Members by id."""
+        """The members by member id."""
 
     @property
     @abstractmethod
     def state_name(self) -> str:
-        """The state, as Kafka's tools show it."""
+        """The state, as ListGroups reports it."""
 
     @property
     @abstractmethod
     def generation(self) -> int:
-        """The generation or group epoch."""
+        """The generation of a classic group, else the group epoch."""
 
     @property
     @abstractmethod
     def protocol_type(self) -> str:
-        """The protocol type, as ListGroups has it."""
+        """The protocol type, as ListGroups reports it."""
 
     @property
     def empty(self) -> bool:
-        """True without members."""
+        """Whether the group has no members."""
         return not self.members
 
     @property
-    def unused_ids(self) -> int:
-        """How many member ids were given out that no member uses yet (KIP-394)."""
+    def pending_member_count(self) -> int:
+        """Number of member ids that were assigned by MEMBER_ID_REQUIRED and not used yet (KIP-394)."""
         return 0
 
     @property
-    def is_over(self) -> bool:
-        """True if nothing is left of the group: no members, no offsets, not even in an open transaction."""
-        return self.empty and not self.offsets.committed and not self.offsets.pending and not self.unused_ids
+    def is_deletable(self) -> bool:
+        """Whether the group can be deleted: no members, no pending members, no committed or transactional offsets."""
+        return (
+            self.empty
+            and not self.offsets.committed
+            and not self.offsets.pending_transactional
+            and not self.pending_member_count
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Becomes:
-    """The registry keeps this group under its id from now on: it is new, or replaces the one that was there."""
+class RegisterGroup:
+    """The effect of registering a group under its id. It is new, or replaces the group with this id."""
 
     group: CoordinatedGroup
 
 
-Turn: TypeAlias = Sequence[Effect | Becomes]
+GroupEffects: TypeAlias = Sequence[Effect | RegisterGroup]
 
 
 def member_note(
     group: CoordinatedGroup, event: EventKind, member: GroupMember, reason: str = "", *, generation: int | None = None
 ) -> Note:
-    """Return the journal's line about a member. ``generation``: the group's if None."""
+    """Return an event about a member, for the journal. ``generation``: that of the group if None."""
     return Note(
         event=event,
         group=group.group_id,
@@ -113,6 +121,6 @@ def member_note(
     )
 
 
-def typed(group: CoordinatedGroup | None, kind: type[G]) -> G | None:
-    """Return the group if it is of this class, for checks of what only one type of groups has; else None."""
-    return group if type(group) is kind else None
+def as_type(group: CoordinatedGroup | None, group_class: type[G]) -> G | None:
+    """Return the group if it has this class, else None."""
+    return group if type(group) is group_class else None

@@ -1,4 +1,4 @@
-"""What can happen to a group. Versions of the wire are gone: each is a plain fact. Times are in seconds."""
+"""The events that a group receives: requests, independent of their version. Times are in seconds."""
 
 from __future__ import annotations
 
@@ -11,16 +11,30 @@ from mockbroker.base.effects import Ticket
 
 @dataclass(slots=True, kw_only=True)
 class Join:
-    """``fresh_id``: the id to give if ``member_id`` is empty; ``id_required``: give it and let the client come again
-    (KIP-394); ``can_skip``: the client understands a leader that need not assign (KIP-814).
-    ``protocols``: name and metadata, most wanted first."""
+    """A JoinGroup request.
+
+    Attributes:
+        ticket: The request, for the response.
+        member_id: Member id; empty for a new member.
+        instance_id: ``group.instance.id`` of a static member.
+        new_member_id: The member id to assign if ``member_id`` is empty.
+        require_member_id: Whether a dynamic member without a member id gets MEMBER_ID_REQUIRED (KIP-394).
+        supports_skipping_assignment: Whether the client supports ``skip_assignment`` in the response (KIP-814).
+        client_id: The ``client.id`` of the request header.
+        client_host: Address of the client.
+        session_timeout: Session timeout.
+        rebalance_timeout: Rebalance timeout.
+        protocol_type: Protocol type, such as ``consumer``.
+        protocols: Names and metadata of the supported protocols, in order of preference.
+        reason: Why the member joins (KIP-800).
+    """
 
     ticket: Ticket
     member_id: str
     instance_id: str | None = None
-    fresh_id: str
-    id_required: bool
-    can_skip: bool = False
+    new_member_id: str
+    require_member_id: bool
+    supports_skipping_assignment: bool = False
     client_id: str
     client_host: str
     session_timeout: float
@@ -32,7 +46,17 @@ class Join:
 
 @dataclass(slots=True, kw_only=True)
 class Sync:
-    """``assignments``: by member id, from the leader only. A protocol type or name of None is not checked."""
+    """A SyncGroup request.
+
+    Attributes:
+        ticket: The request, for the response.
+        member_id: Member id.
+        instance_id: ``group.instance.id`` of a static member.
+        generation: Generation of the member.
+        protocol_type: Protocol type; None is not checked.
+        protocol_name: Selected protocol; None is not checked.
+        assignments: Assignments by member id, sent by the leader.
+    """
 
     ticket: Ticket
     member_id: str
@@ -45,6 +69,8 @@ class Sync:
 
 @dataclass(slots=True, kw_only=True)
 class Heartbeat:
+    """A Heartbeat request."""
+
     ticket: Ticket
     member_id: str
     instance_id: str | None = None
@@ -52,8 +78,8 @@ class Heartbeat:
 
 
 @dataclass(slots=True, kw_only=True)
-class Leaving:
-    """One member of a LeaveGroup."""
+class LeavingMember:
+    """One member in a LeaveGroup request."""
 
     member_id: str
     instance_id: str | None = None
@@ -62,8 +88,10 @@ class Leaving:
 
 @dataclass(slots=True, kw_only=True)
 class Leave:
+    """A LeaveGroup request."""
+
     ticket: Ticket
-    members: Sequence[Leaving]
+    members: Sequence[LeavingMember]
 
 
 Event = Join | Sync | Heartbeat | Leave
@@ -71,10 +99,21 @@ Event = Join | Sync | Heartbeat | Leave
 
 @dataclass(slots=True, kw_only=True)
 class ConsumerHeartbeat:
-    """A heartbeat of the consumer protocol (KIP-848); None is for what has not changed.
+    """A ConsumerGroupHeartbeat request (KIP-848). None means that a field has not changed.
 
-    ``epoch``: of the member, 0 joins, -1 leaves, -2 leaves for a while. ``topics``, ``regex``: the subscription;
-    ``owned``: topic ids and partitions that it has; ``assignor``: the one it asks for.
+    Attributes:
+        ticket: The request, for the response.
+        member_id: Member id.
+        epoch: Member epoch: 0 joins, -1 leaves, -2 is a static member that leaves temporarily.
+        instance_id: ``group.instance.id`` of a static member.
+        rack_id: Rack of the client.
+        client_id: The ``client.id`` of the request header.
+        client_host: Address of the client.
+        rebalance_timeout: Time to revoke partitions.
+        topics: Names of the subscribed topics.
+        regex: Subscribed regular expression.
+        assignor: Server-side assignor that the member requests.
+        owned_partitions: Topic ids and indexes of the partitions that the member owns.
     """
 
     ticket: Ticket
@@ -88,28 +127,34 @@ class ConsumerHeartbeat:
     topics: frozenset[str] | None = None
     regex: str | None = None
     assignor: str | None = None
-    owned: frozenset[tuple[UUID, int]] | None = None
+    owned_partitions: frozenset[tuple[UUID, int]] | None = None
 
     @property
-    def full(self) -> bool:
-        """True if it says everything, as one does that has lost track and wants to be told everything."""
+    def is_full_request(self) -> bool:
+        """Whether the request has all fields; then the response has the whole assignment."""
         subscribed = self.topics is not None or self.regex is not None
-        return self.epoch == 0 or (subscribed and self.rebalance_timeout is not None and self.owned is not None)
+        return self.epoch == 0 or (
+            subscribed and self.rebalance_timeout is not None and self.owned_partitions is not None
+        )
 
 
 @dataclass(slots=True, kw_only=True)
 class Commit:
-    """Who wants to commit; the offsets are stored elsewhere once the group agrees. ``generation``: or member epoch.
+    """The sender of an OffsetCommit or TxnOffsetCommit request; the offsets are not part of it.
 
-    ``knows_epochs``: the request is of a version in which member epochs are understood (OffsetCommit v9).
+    Attributes:
+        member_id: Member id; may be empty.
+        instance_id: ``group.instance.id`` of a static member.
+        generation: Generation or member epoch; negative if the client is not a member.
+        supports_member_epochs: Whether the request version supports member epochs (OffsetCommit v9).
     """
 
     member_id: str
     instance_id: str | None = None
     generation: int
-    knows_epochs: bool = False
+    supports_member_epochs: bool = False
 
     @property
-    def names_member(self) -> bool:
-        """True if the client says that it is a member."""
+    def has_member_identity(self) -> bool:
+        """Whether the request has a generation, member id or instance id."""
         return self.generation >= 0 or bool(self.member_id) or self.instance_id is not None

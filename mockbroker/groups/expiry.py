@@ -1,4 +1,4 @@
-"""Which committed offsets have outlived their use.
+"""Expiration of committed offsets (``offsets.retention.minutes``).
 
 Source: Kafka's OffsetMetadataManager.cleanupExpiredOffsets.
 """
@@ -11,29 +11,41 @@ from mockbroker.groups.group_type import RetentionStart
 from mockbroker.groups.offsets import Committed, Offsets
 
 
-def expire(offsets: Offsets, starts: RetentionStart, now: float, retention: float) -> list[tuple[str, int]]:
-    """Drop what has expired at ``now``; topics and partitions of it. ``retention``: seconds."""
-    gone = [
+def delete_expired(
+    offsets: Offsets, retention_start: RetentionStart, now: float, retention: float
+) -> list[tuple[str, int]]:
+    """Delete the offsets that have expired at ``now``; return their topics and partitions.
+
+    Offsets with a pending transactional offset do not expire.
+
+    Args:
+        offsets: The committed offsets of a group.
+        retention_start: Start of the retention time of an offset.
+        now: The current time in seconds.
+        retention: The retention time in seconds.
+    """
+    expired = [
         (topic, partition)
         for (topic, partition), committed in offsets.committed.items()
-        if not offsets.is_unstable(topic, partition) and _expired(starts(topic, committed), committed, now, retention)
+        if not offsets.is_unstable(topic, partition)
+        and _is_expired(retention_start(topic, committed), committed, now, retention)
     ]
-    for topic, partition in gone:
-        offsets.forget(topic, partition)
-    return gone
+    for topic, partition in expired:
+        offsets.delete(topic, partition)
+    return expired
 
 
-def next_expiry(offsets: Offsets, starts: RetentionStart, retention: float) -> float:
-    """When the first offset expires, or could, if nothing else happens in the group; inf if none does."""
+def next_expiry(offsets: Offsets, retention_start: RetentionStart, retention: float) -> float:
+    """Return the time when the next offset can expire if the group does not change; inf if none expires."""
     first = inf
     for (topic, _), committed in offsets.committed.items():
-        since = starts(topic, committed)
-        if since is not None:
-            first = min(first, since + retention if committed.expires is None else committed.expires)
+        start = retention_start(topic, committed)
+        if start is not None:
+            first = min(first, start + retention if committed.expires is None else committed.expires)
     return first
 
 
-def _expired(since: float | None, committed: Committed, now: float, retention: float) -> bool:
-    if since is None:
+def _is_expired(start: float | None, committed: Committed, now: float, retention: float) -> bool:
+    if start is None:
         return False
-    return now >= committed.expires if committed.expires is not None else now - since >= retention
+    return now >= committed.expires if committed.expires is not None else now - start >= retention

@@ -1,4 +1,4 @@
-"""What a type of groups implements, and the table of the types that a coordinator serves."""
+"""The interface of a group type, and the table of group types."""
 
 from __future__ import annotations
 
@@ -12,102 +12,127 @@ from kwire import ErrorCode
 from mockbroker.base.effects import Effects
 from mockbroker.base.release import Quirks
 from mockbroker.base.settings import Settings
-from mockbroker.groups.coordinated import CoordinatedGroup, Turn
+from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects
 from mockbroker.groups.events import Commit
 from mockbroker.groups.offsets import Committed
 from mockbroker.groups.records.image import Change, Image, Record
-from mockbroker.groups.records.wall_time import Wall
+from mockbroker.groups.records.wall_time import WallClock
 from mockbroker.topics.model import Cluster
 
 G = TypeVar("G", bound=CoordinatedGroup)
 T = TypeVar("T")
-Topics: TypeAlias = Mapping[UUID, str]  # names by topic id, of the topics that are known
-Assigned: TypeAlias = Mapping[str, list[int]]  # topic name to partitions
+TopicNames: TypeAlias = Mapping[UUID, str]  # names of the known topics, by topic id
+TopicAssignment: TypeAlias = Mapping[str, list[int]]  # partitions by topic name
 
-
-# Topic and committed offset to the time in seconds; None while the group still needs the offset.
+# From topic and committed offset to the start of the retention time in seconds; None if the offset does not expire now.
 RetentionStart: TypeAlias = Callable[[str, Committed], float | None]
 
 
-class _Everything:
-    """All topics."""
+class _AllTopics:
+    """The set of all topics."""
 
     def __contains__(self, topic: object) -> bool:
         return True
 
 
-EVERYTHING: Container[str] = _Everything()
+ALL_TOPICS: Container[str] = _AllTopics()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
-    """What snapshots show of a group besides what every group has.
+    """The part of a group snapshot that depends on the group type.
 
-    ``protocol``: the assignment strategy in force, None before there is one. ``leader``: a member id, or "".
-    ``assignments``: by member id; None for an assignment that cannot be read.
+    Attributes:
+        protocol: The selected assignment strategy; None if none is selected.
+        leader: Member id of the leader; empty if there is none.
+        assignments: Assignments by member id; None for an assignment that cannot be decoded.
     """
 
     protocol: str | None
     leader: str = ""
-    assignments: Mapping[str, Assigned | None]
+    assignments: Mapping[str, TopicAssignment | None]
 
 
 @dataclass(slots=True)
 class Context:
-    """What groups know of the cluster that they are in.
+    """Data that all groups of a cluster use.
 
-    ``quirks``: where the coordinator of the release differs. ``uniform``: the release whose ``uniform`` assignor
-    is used (release.py). ``settle``: how long an initial rebalance delay lasts at least after the last JoinGroup, in
-    seconds. ``unused_ids``: how many member ids were given out that no member uses yet, in all groups.
-    ``conversions``: by name of a type, what may turn its groups into groups of another type.
+    Attributes:
+        cluster: The topics and brokers.
+        settings: The settings of the brokers.
+        new_uuid: Returns a new UUID.
+        quirks: Differences of the release's coordinator (release.py).
+        uniform_release: The release whose ``uniform`` assignor is used (release.py).
+        join_settle: The least time in seconds between the last JoinGroup and the end of an initial rebalance delay.
+        pending_member_count: Number of pending members in all groups.
+        conversions: Functions that may convert a group to another type when members leave, by name of its type.
     """
 
     cluster: Cluster
     settings: Settings
     new_uuid: Callable[[], UUID]
     quirks: Quirks
-    uniform: str
-    settle: float = 0.0
-    unused_ids: int = 0
+    uniform_release: str
+    join_settle: float = 0.0
+    pending_member_count: int = 0
     conversions: Mapping[str, Conversion] = field(default_factory=dict)
-    _shared: dict[type, Any] = field(default_factory=dict)
+    _shared_objects: dict[type, Any] = field(default_factory=dict)
 
     def shared(self, kind: type[T]) -> T:
-        """Return the one object of this class that all groups use, made without arguments when first asked for."""
-        found = self._shared.get(kind)
-        if found is None:
-            found = self._shared[kind] = kind()
-        return found
+        """Return the object of this class that all groups share; the first call creates it, without arguments."""
+        instance = self._shared_objects.get(kind)
+        if instance is None:
+            instance = self._shared_objects[kind] = kind()
+        return instance
 
-    def converted(self, group: CoordinatedGroup, leaving: Collection[Any], now: float, reason: str) -> Turn | None:
-        """Return what a group becomes when these members leave; None if it keeps its type, and has them still."""
+    def convert_without(
+        self, group: CoordinatedGroup, leaving: Collection[Any], now: float, reason: str
+    ) -> GroupEffects | None:
+        """Convert a group to another type because members leave; return the effects.
+
+        Args:
+            group: The group; its members have not been removed.
+            leaving: The members that leave.
+            now: The current time in seconds.
+            reason: Why the members leave.
+
+        Returns:
+            The effects, with the new group without these members; None if the group keeps its type.
+        """
         convert = self.conversions.get(group.type_name)
         return None if convert is None else convert(group, leaving, self, now, reason)
 
 
-Conversion: TypeAlias = Callable[[Any, Collection[Any], Context, float, str], Turn | None]
-# What an event of one type does to a group of another type: group, event, context, now. Raises: Refused.
-Crossing: TypeAlias = Callable[[Any, Any, Context, float], Turn]
+Conversion: TypeAlias = Callable[[Any, Collection[Any], Context, float, str], GroupEffects | None]
+# Handles an event of one type in a group of another type: group, event, context, now. Raises: Refused.
+CrossTypeHandler: TypeAlias = Callable[[Any, Any, Context, float], GroupEffects]
 
 
 class Refused(Exception):
-    """A request that is answered with an error; the group is what it was. ``text``: None if there is nothing to say.
+    """A request is answered with an error, and the group has not changed.
 
-    One exception: requests that were parked in a classic group which could not be converted after all have been
-    answered, as at Kafka (migration/convert.py).
+    Exception: if the upgrade of a classic group fails, pending requests have been answered, as by Kafka
+    (migration/convert.py).
+
+    Attributes:
+        error: The error code.
+        message: The error message; None if there is none.
     """
 
-    def __init__(self, error: ErrorCode, text: str | None) -> None:
-        super().__init__(text)
+    def __init__(self, error: ErrorCode, message: str | None) -> None:
+        super().__init__(message)
         self.error = error
-        self.text = text
+        self.message = message
 
 
 class GroupType(ABC, Generic[G]):
-    """One type of groups: a folder of its own, with the state machine, records, description and commit rules.
+    """A group type: its state machine, records, descriptions and commit rules. Each type has its own folder.
 
-    ``name``: as ListGroups has it. ``states``: names of the states that its groups can be in. ``events``: classes of
-    the events that its state machine understands. ``record_keys``: classes of the keys of its records.
+    Attributes:
+        name: The name, as ListGroups reports it.
+        states: Names of the states of its groups.
+        events: Classes of the events that its state machine handles.
+        record_keys: Classes of the keys of its records.
     """
 
     name: ClassVar[str]
@@ -119,120 +144,155 @@ class GroupType(ABC, Generic[G]):
 
     @abstractmethod
     def new(self, group_id: str, context: Context, now: float) -> G:
-        """Return a group without members."""
+        """Create a group without members."""
 
     @abstractmethod
-    def receive(self, group: G, event: Any, context: Context, now: float) -> Turn:
-        """Return what an event of this type does to a group. Raises: Refused."""
+    def receive(self, group: G, event: Any, context: Context, now: float) -> GroupEffects:
+        """Handle an event in a group of this type; return the effects. Raises: Refused."""
 
     @abstractmethod
     def receive_without_group(
         self, group_id: str, other: CoordinatedGroup | None, event: Any, context: Context, now: float
-    ) -> Turn:
-        """Return what an event does where no group of this type is: it may make one, or be refused.
+    ) -> GroupEffects:
+        """Handle an event for a group id without a group of this type; return the effects.
 
-        ``other``: the group of another type that has the id. Raises: Refused.
+        A new group may be among the effects.
+
+        Args:
+            group_id: The group id.
+            other: The group of another type with this id, if any.
+            event: The event.
+            context: The context.
+            now: The current time in seconds.
+
+        Raises:
+            Refused: The event is answered with an error.
         """
 
     @abstractmethod
-    def tick(self, group: G, context: Context, now: float) -> Turn:
-        """Return what is due. Afterwards the next deadline lies after ``now``, unless work is left for another turn."""
+    def tick(self, group: G, context: Context, now: float) -> GroupEffects:
+        """Handle the due timers; return the effects.
+
+        Afterwards the next deadline is later than ``now``, unless work remains for the next call.
+        """
 
     # --- failover ---
 
     def unload(self, group: G) -> Effects:  # noqa: ARG002
-        """Return the answers to pending requests, as another broker coordinates the group now."""
+        """Answer pending requests, because another broker coordinates the group now; return the effects."""
         return []
 
     def load(self, group: G, now: float) -> Effects:  # noqa: ARG002
-        """Return what follows for a group that was just made of its records."""
+        """Return the effects of loading a group from its records, such as a rebalance."""
         return []
 
     # --- records ---
 
     @abstractmethod
     def group_id_of(self, key: Any) -> str:
-        """Return the id of the group that a record is of, by its key."""
+        """Return the group id in the key of a record."""
 
     @abstractmethod
-    def records(self, group: G, wall: Wall) -> Iterable[Record]:
-        """Return everything that is kept of a group besides its offsets."""
+    def records(self, group: G, wall: WallClock) -> Iterable[Record]:
+        """Return all records of a group except its offsets."""
 
     @abstractmethod
-    def changed(self, group: G, wall: Wall) -> Iterable[Change]:
-        """Return the records of what ``group.changes`` says, and tombstones of what is gone.
+    def changed_records(self, group: G, wall: WallClock) -> Iterable[Change]:
+        """Return the records for ``group.changes``, with tombstones for what was removed.
 
-        Records that are as they were written last may be among them.
+        They may contain records that have not changed.
         """
 
     def keys_to_delete(self, group: G, image: Image) -> Iterable[bytes]:  # noqa: ARG002
-        """Return the keys of the tombstones of a group that is gone. ``image``: what was written of it last."""
+        """Return the keys for which tombstones are written when a group is deleted.
+
+        Args:
+            group: The group.
+            image: Its records as written last.
+        """
         return image
 
     @abstractmethod
-    def rebuilt(
-        self, group_id: str, found: Sequence[tuple[Any, Any]], context: Context, wall: Wall, now: float
+    def from_records(
+        self, group_id: str, entries: Sequence[tuple[Any, Any]], context: Context, wall: WallClock, now: float
     ) -> G | None:
-        """Return the group of these keys and values, without offsets; None if its own record is missing.
+        """Create a group from its records, without offsets. Sessions restart at ``now``.
 
-        Sessions begin again at ``now``. Raises: DecodeError for what cannot be.
+        Args:
+            group_id: The group id.
+            entries: Keys and values of the records.
+            context: The context.
+            wall: The clock of the timestamps in records.
+            now: The current time in seconds.
+
+        Returns:
+            The group; None if the record of the group itself is missing.
+
+        Raises:
+            DecodeError: A value is not valid.
         """
 
     # --- commit rules ---
 
     @abstractmethod
     def commit_error(self, group: G, event: Commit, now: float) -> ErrorCode:
-        """Return why an OffsetCommit is refused, or NONE; then it counts as a sign of life of the member."""
+        """Return the error of an OffsetCommit, or NONE. An accepted commit may renew the session of the member."""
 
     @abstractmethod
     def transactional_commit_error(self, group: G, event: Commit) -> ErrorCode:
-        """Return why a TxnOffsetCommit is refused, or NONE (KIP-447)."""
+        """Return the error of a TxnOffsetCommit, or NONE (KIP-447)."""
 
     def fetch_error(self, group: G, member_id: str | None, epoch: int) -> ErrorCode:  # noqa: ARG002
-        """Return why an OffsetFetch of a member is refused, or NONE."""
+        """Return the error of an OffsetFetch by a member, or NONE."""
         return ErrorCode.NONE
 
     @abstractmethod
-    def retention_starts(self, group: G) -> RetentionStart:
-        """Return a function of topic and offset: from when on the retention of a committed offset is counted."""
+    def retention_start(self, group: G) -> RetentionStart:
+        """Return a function from topic and committed offset to the start of its retention time."""
 
     @abstractmethod
-    def subscribed(self, group: G) -> Container[str] | None:
-        """Return the topics that members read, whose offsets OffsetDelete keeps; None if it may not be asked now."""
+    def subscribed_topics(self, group: G) -> Container[str] | None:
+        """Return the subscribed topics, whose offsets OffsetDelete does not delete.
+
+        None if the group does not allow OffsetDelete in its state.
+        """
 
     # --- description ---
 
     @abstractmethod
-    def described(self, group: G, response: type[T], context: Context) -> T | None:
-        """Return the group as the response of an API describes it; None if that API is of other types of groups."""
+    def describe(self, group: G, response: type[T], context: Context) -> T | None:
+        """Return the group as an element of this response class; None if its API does not describe this type."""
 
     @abstractmethod
     def view(self, group: G, context: Context) -> GroupView:
-        """Return what snapshots show."""
+        """Return the part of a snapshot that depends on the type."""
 
     @abstractmethod
-    def to_json(self, group: G, topics: Topics, settings: Settings) -> Mapping[str, Any]:
-        """Return the group, without id and offsets, as ``mockbroker import`` prints it."""
+    def to_json(self, group: G, topics: TopicNames, settings: Settings) -> Mapping[str, Any]:
+        """Return the group as ``mockbroker import`` prints it, without id and offsets."""
 
 
 class GroupTypes:
-    """The types of groups that a coordinator serves.
+    """The table of the group types that a coordinator serves.
 
     Args:
-        types: the first is the type of a group of which only offsets are known; records are looked through in the
-            opposite order.
-        crossings: what an event of a type does to a group of another, by the names of the two types, the group's
-            first. Without an entry the event finds no group of its type.
-        conversions: by name of a type, what may turn its groups into groups of another type when members leave.
+        types: The group types. The first is used for a group that has only offsets. If a group has records of several
+            types, the last type is loaded.
+        cross_type_handlers: Handlers of an event of one type in a group of another type, by the name of the group's
+            type and that of the event's type. Without a handler the event is handled as if no group existed.
+        conversions: Functions that may convert a group to another type when members leave, by name of its type.
 
     Attributes:
-        by_event: the type that an event belongs to, by the class of the event.
+        default: The first type.
+        types: All types.
+        conversions: As in Args.
+        by_event: Types by the class of the event.
     """
 
     def __init__(
         self,
         types: Sequence[GroupType[Any]],
-        crossings: Mapping[tuple[str, str], Crossing] | None = None,
+        cross_type_handlers: Mapping[tuple[str, str], CrossTypeHandler] | None = None,
         conversions: Mapping[str, Conversion] | None = None,
     ) -> None:
         self.default = types[0]
@@ -241,20 +301,20 @@ class GroupTypes:
         self._by_name = {each.name: each for each in types}
         self.by_event: Mapping[type, GroupType[Any]] = {event: each for each in types for event in each.events}
         self._by_record = {key: each for each in types for key in each.record_keys}
-        self._crossings = crossings or {}
+        self._cross_type_handlers = cross_type_handlers or {}
 
     def of(self, group: CoordinatedGroup) -> GroupType[Any]:
         """Return the type of a group."""
         return self._by_name[group.type_name]
 
     def of_record(self, key: object) -> GroupType[Any] | None:
-        """Return the type whose record has this key; None if no type has such records."""
+        """Return the type whose records have keys of this class; None if there is none."""
         return self._by_record.get(type(key))
 
-    def crossing(self, group: CoordinatedGroup, kind: GroupType[Any]) -> Crossing | None:
-        """Return what events of a type do to a group of another type, if they do anything."""
-        return self._crossings.get((group.type_name, kind.name))
+    def cross_type_handler(self, group: CoordinatedGroup, event_type: GroupType[Any]) -> CrossTypeHandler | None:
+        """Return the handler of events of one type in a group of another type, if there is one."""
+        return self._cross_type_handlers.get((group.type_name, event_type.name))
 
     def states(self) -> list[str]:
-        """Return the names of all states, each once."""
+        """Return the names of the states of all types, each once."""
         return list(dict.fromkeys(state for each in self.types for state in each.states))

@@ -1,4 +1,4 @@
-"""The types of groups that the coordinator serves: the only place that names them all."""
+"""The table of all group types, and of the conversions between them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mockbroker.groups.migration import convert, mixed
 
 GROUP_TYPES = GroupTypes(
     [CLASSIC_TYPE, CONSUMER_TYPE],
-    crossings={
+    cross_type_handlers={
         (CLASSIC, CONSUMER): convert.upgrade,
         (CONSUMER, CLASSIC): mixed.receive,
     },

@@ -12,10 +12,16 @@ from kwire.schema import ZERO_UUID
 
 @dataclass(slots=True, kw_only=True)  # made for every partition of a commit: frozen, that would take four times as long
 class Committed:
-    """``offset``: the next to read. ``leader_epoch`` -1 if the client did not say.
+    """A committed offset.
 
-    ``at``: when it was committed; ``expires``: when it goes, if the client said so. Seconds. ``topic_id``: if the
-    client asked by id.
+    Attributes:
+        offset: Offset of the next record to read.
+        leader_epoch: Leader epoch of the last record read; -1 if the client did not send it.
+        metadata: Metadata of the client.
+        at: Time of the commit in seconds.
+        expires: Time of expiration in seconds, from the retention time in the request (v2-4); None if the broker's
+            retention time applies.
+        topic_id: Topic id, if the request had one.
     """
 
     offset: int
@@ -26,115 +32,131 @@ class Committed:
     topic_id: UUID = field(default=ZERO_UUID, compare=False)
 
 
-Place: TypeAlias = tuple[str, int]  # topic name and partition
+TopicPartition: TypeAlias = tuple[str, int]  # topic name and partition
 
 
 @dataclass(slots=True)
 class Offsets:
-    """By topic name and partition.
+    """The committed offsets of a group, by topic name and partition.
 
-    ``pending``: what waits for the end of a transaction, by producer id. Of an offset that is committed in several ways
-    the one that was asked for last holds. ``changed``, ``held``: what has to be written down: places that are another
-    or gone, and what was held since, by producer id and epoch. Source: Kafka's OffsetMetadataManager.
+    If an offset is committed both with and without a transaction, the later request applies.
+
+    Attributes:
+        committed: Committed offsets.
+        pending_transactional: Offsets of open transactions by producer id, each with its sequence number.
+        unwritten: Partitions whose offset was stored or deleted since the records were written last.
+        unwritten_transactional: Transactional offsets that are not written yet, by producer id and epoch.
+
+    Source: Kafka's OffsetMetadataManager.
     """
 
-    committed: dict[Place, Committed] = field(default_factory=dict)
-    pending: dict[int, dict[Place, tuple[int, Committed]]] = field(default_factory=dict)
-    changed: dict[Place, None] = field(default_factory=dict)
-    held: dict[tuple[int, int], dict[Place, Committed]] = field(default_factory=dict)
-    _orders: dict[Place, int] = field(default_factory=dict)
-    _holders: dict[Place, set[int]] = field(default_factory=dict)  # producers in ``pending``
-    _order: int = 0
+    committed: dict[TopicPartition, Committed] = field(default_factory=dict)
+    pending_transactional: dict[int, dict[TopicPartition, tuple[int, Committed]]] = field(default_factory=dict)
+    unwritten: dict[TopicPartition, None] = field(default_factory=dict)
+    unwritten_transactional: dict[tuple[int, int], dict[TopicPartition, Committed]] = field(default_factory=dict)
+    _sequences: dict[TopicPartition, int] = field(default_factory=dict)  # order of the requests, across partitions
+    _open_transactions: dict[TopicPartition, set[int]] = field(default_factory=dict)  # producer ids
+    _last_sequence: int = 0
 
     def copy(self) -> Offsets:
-        """What can be read now, for readers that need more than one step."""
-        return Offsets(dict(self.committed), _holders=dict(self._holders))
+        """Return a copy for OffsetFetch requests that are answered in slices, without transactional offsets."""
+        return Offsets(dict(self.committed), _open_transactions=dict(self._open_transactions))
 
     def store(self, topic: str, partition: int, committed: Committed) -> None:
-        self._order += 1
-        self._orders[topic, partition] = self._order
+        """Store a committed offset."""
+        self._last_sequence += 1
+        self._sequences[topic, partition] = self._last_sequence
         self.committed[topic, partition] = committed
-        self.changed[topic, partition] = None
+        self.unwritten[topic, partition] = None
 
-    def hold(self, producer_id: int, epoch: int, topic: str, partition: int, committed: Committed) -> None:
-        """Keep it until the transaction of this producer ends."""
-        self._order += 1
-        self.pending.setdefault(producer_id, {})[topic, partition] = self._order, committed
-        self._holders.setdefault((topic, partition), set()).add(producer_id)
-        self.held.setdefault((producer_id, epoch), {})[topic, partition] = committed
+    def store_transactional(
+        self, producer_id: int, epoch: int, topic: str, partition: int, committed: Committed
+    ) -> None:
+        """Store an offset that is committed or discarded when the transaction of the producer ends."""
+        self._last_sequence += 1
+        self.pending_transactional.setdefault(producer_id, {})[topic, partition] = self._last_sequence, committed
+        self._open_transactions.setdefault((topic, partition), set()).add(producer_id)
+        self.unwritten_transactional.setdefault((producer_id, epoch), {})[topic, partition] = committed
 
-    def restore(self, told: Mapping[Place, tuple[int, Committed]]) -> None:
-        """What holds, and at which offset of the log it was asked for; nothing of it has to be written."""
-        for place, (offset, committed) in told.items():
-            self._order = max(self._order, offset + 1)
-            self._orders[place] = offset + 1  # 0 comes before everything
-            self.committed[place] = committed
+    def restore(self, offsets: Mapping[TopicPartition, tuple[int, Committed]]) -> None:
+        """Add committed offsets that were loaded from records, each with the log offset of its record."""
+        for topic_partition, (log_offset, committed) in offsets.items():
+            self._last_sequence = max(self._last_sequence, log_offset + 1)
+            self._sequences[topic_partition] = log_offset + 1  # 0 means that no offset was stored
+            self.committed[topic_partition] = committed
 
-    def restore_held(self, producer_id: int, told: Mapping[Place, tuple[int, Committed]]) -> None:
-        """The same of what waits for the end of a transaction."""
-        self._order = max(self._order, *(offset + 1 for offset, _ in told.values()))
-        self.pending[producer_id] = {place: (offset + 1, committed) for place, (offset, committed) in told.items()}
-        for place in told:
-            self._holders.setdefault(place, set()).add(producer_id)
+    def restore_transactional(self, producer_id: int, offsets: Mapping[TopicPartition, tuple[int, Committed]]) -> None:
+        """Add the offsets of an open transaction that were loaded from records, each with its log offset."""
+        self._last_sequence = max(self._last_sequence, *(log_offset + 1 for log_offset, _ in offsets.values()))
+        self.pending_transactional[producer_id] = {
+            topic_partition: (log_offset + 1, committed) for topic_partition, (log_offset, committed) in offsets.items()
+        }
+        for topic_partition in offsets:
+            self._open_transactions.setdefault(topic_partition, set()).add(producer_id)
 
-    def written(self) -> None:
-        """Everything is written down."""
-        self.changed.clear()
-        self.held.clear()
+    def mark_written(self) -> None:
+        """Record that all changes are written."""
+        self.unwritten.clear()
+        self.unwritten_transactional.clear()
 
     def is_unstable(self, topic: str, partition: int) -> bool:
-        """True if some open transaction may yet change the offset."""
-        return (topic, partition) in self._holders
+        """Return whether an open transaction has an offset for the partition."""
+        return (topic, partition) in self._open_transactions
 
-    def finish(self, producer_id: int, *, committed: bool) -> dict[Place, int]:
-        """The producer's transaction has ended; offsets that hold from now on."""
-        stored: dict[Place, int] = {}
-        for place, (order, held) in self.pending.pop(producer_id, {}).items():
-            self._release(producer_id, place)
-            if committed and order > self._orders.get(place, 0):
-                self._orders[place] = order
-                self.committed[place] = held
-                stored[place] = held.offset
+    def end_transaction(self, producer_id: int, *, committed: bool) -> dict[TopicPartition, int]:
+        """Commit or discard the offsets of a transaction; return the offsets that are now committed."""
+        stored: dict[TopicPartition, int] = {}
+        for topic_partition, (sequence, pending) in self.pending_transactional.pop(producer_id, {}).items():
+            self._remove_open_transaction(producer_id, topic_partition)
+            if committed and sequence > self._sequences.get(topic_partition, 0):
+                self._sequences[topic_partition] = sequence
+                self.committed[topic_partition] = pending
+                stored[topic_partition] = pending.offset
         return stored
 
     def get(self, topic: str, partition: int) -> Committed | None:
+        """Return the committed offset of a partition, if there is one."""
         return self.committed.get((topic, partition))
 
-    def forget(self, topic: str, partition: int) -> None:
-        """Drop one, if it is there."""
+    def delete(self, topic: str, partition: int) -> None:
+        """Delete the committed and transactional offsets of a partition, if there are any."""
         self.committed.pop((topic, partition), None)
-        self._orders.pop((topic, partition), None)
-        self.changed[topic, partition] = None
-        for producer_id in self._holders.pop((topic, partition), ()):
-            held = self.pending[producer_id]
-            del held[topic, partition]
-            if not held:
-                del self.pending[producer_id]
+        self._sequences.pop((topic, partition), None)
+        self.unwritten[topic, partition] = None
+        for producer_id in self._open_transactions.pop((topic, partition), ()):
+            pending = self.pending_transactional[producer_id]
+            del pending[topic, partition]
+            if not pending:
+                del self.pending_transactional[producer_id]
 
-    def forget_topics(self, topics: Collection[str]) -> bool:
-        """Drop all of these topics; False if there was nothing."""
-        places = [place for place in {**self.committed, **self._holders} if place[0] in topics]
-        for place in places:
-            self.forget(*place)
-        return bool(places)
+    def delete_topics(self, topics: Collection[str]) -> bool:
+        """Delete all offsets of these topics; return whether there were any."""
+        partitions = [each for each in {**self.committed, **self._open_transactions} if each[0] in topics]
+        for topic_partition in partitions:
+            self.delete(*topic_partition)
+        return bool(partitions)
 
-    def _release(self, producer_id: int, place: Place) -> None:
-        """The producer does not hold an offset for this place any more."""
-        holders = self._holders.get(place, set())
-        holders.discard(producer_id)
-        if not holders:
-            self._holders.pop(place, None)
+    def _remove_open_transaction(self, producer_id: int, topic_partition: TopicPartition) -> None:
+        """Record that the producer has no transactional offset for the partition any more."""
+        producer_ids = self._open_transactions.get(topic_partition, set())
+        producer_ids.discard(producer_id)
+        if not producer_ids:
+            self._open_transactions.pop(topic_partition, None)
 
     def by_topic(self) -> dict[str, dict[int, Committed]]:
-        """Everything, topics and partitions in the order they were first committed."""
-        found: dict[str, dict[int, Committed]] = {}
+        """Return the committed offsets by topic and partition, in the order of the first commits."""
+        topics: dict[str, dict[int, Committed]] = {}
         for (topic, partition), committed in self.committed.items():
-            found.setdefault(topic, {})[partition] = committed
-        return found
+            topics.setdefault(topic, {})[partition] = committed
+        return topics
 
 
-def metadata_too_long(metadata: str | None, limit: int) -> bool:
-    """Kafka counts UTF-16 units, whatever the name of its setting says."""
-    if not metadata or 2 * len(metadata) <= limit:  # a character is one unit or two
+def is_metadata_too_large(metadata: str | None, limit: int) -> bool:
+    """Return whether metadata is longer than ``limit``, counted in UTF-16 code units.
+
+    Source: Kafka's OffsetMetadataManager, which uses the length of a Java string, although the
+    setting is ``offset.metadata.max.bytes``.
+    """
+    if not metadata or 2 * len(metadata) <= limit:  # a character has one or two code units
         return False
     return len(metadata.encode("utf-16-be", "surrogatepass")) // 2 > limit

@@ -1,4 +1,4 @@
-"""All groups of the cluster by id: which one an event is for, when something is due in it, and when it is gone."""
+"""The registry of all groups of the cluster: passes events to groups, schedules their timers, deletes groups."""
 
 from __future__ import annotations
 
@@ -10,62 +10,62 @@ from mockbroker.base.deadlines import Deadlines
 from mockbroker.base.effects import Effects, Note
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.timers import SWEEP, Due
-from mockbroker.groups.coordinated import Becomes, CoordinatedGroup, Turn, typed
+from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects, RegisterGroup, as_type
 from mockbroker.groups.events import Commit
-from mockbroker.groups.expiry import expire, next_expiry
+from mockbroker.groups.expiry import delete_expired, next_expiry
 from mockbroker.groups.group_type import Context, GroupTypes, RetentionStart
 
 G = TypeVar("G", bound=CoordinatedGroup)
 
 
 class Groups(dict[str, CoordinatedGroup]):
-    """Groups by id, of any type.
+    """The groups of all types, by group id.
 
     Attributes:
-        types: the types of groups that are served.
-        context: what groups know of the cluster.
-        touched: ids of groups that may have changed, or gone, since their records were written.
-        quiet_until: it is known that no request comes before this time, so that sweeps may be left out that would
-            find nothing.
+        types: The group types that the coordinator serves.
+        context: The cluster, settings and other data that groups use.
+        dirty: Ids of groups that may have changed, or were deleted, since their records were written.
+        quiet_until: No request arrives before this time in seconds, as when a manual clock advances; checks for
+            expired offsets that would find none until then are skipped.
     """
 
-    def __init__(self, types: GroupTypes, context: Context, waits: Deadlines[Due]) -> None:
+    def __init__(self, types: GroupTypes, context: Context, deadlines: Deadlines[Due]) -> None:
         super().__init__()
         self.types = types
         self.context = context
-        self.touched: dict[str, None] = {}
+        self.dirty: dict[str, None] = {}
         self.quiet_until = -inf
-        self._waits = waits
-        self._unused: dict[str, int] = {}  # member ids that no member uses yet, of groups that have some
+        self._deadlines = deadlines
+        self._pending_members: dict[str, int] = {}  # number of pending members, of groups that have any
         context.conversions = types.conversions
 
     @property
-    def settle(self) -> float:
-        """How long an initial rebalance delay lasts at least after the last JoinGroup, in seconds."""
-        return self.context.settle
+    def join_settle(self) -> float:
+        """The least time in seconds between the last JoinGroup and the end of an initial rebalance delay."""
+        return self.context.join_settle
 
     # --- requests and time ---
 
     def receive(self, group_id: str, event: object, now: float) -> Effects:
-        """Return what an event does to the group; it may make one. Raises: Refused."""
-        kind, group, context = self.types.by_event[type(event)], self.get(group_id), self.context
-        if group is not None and group.type_name == kind.name:
-            return self._settle(group, kind.receive(group, event, context, now))
-        crossing = None if group is None or group.empty else self.types.crossing(group, kind)
-        if crossing is not None:
-            return self._settle(group, crossing(group, event, context, now))
-        return self._settle(group, kind.receive_without_group(group_id, group, event, context, now))
+        """Pass an event to its group, which it may create; return the effects. Raises: Refused."""
+        group_type, group, context = self.types.by_event[type(event)], self.get(group_id), self.context
+        if group is not None and group.type_name == group_type.name:
+            return self._apply(group, group_type.receive(group, event, context, now))
+        handler = None if group is None or group.empty else self.types.cross_type_handler(group, group_type)
+        if handler is not None:
+            return self._apply(group, handler(group, event, context, now))
+        return self._apply(group, group_type.receive_without_group(group_id, group, event, context, now))
 
     def tick(self, group_id: str, now: float) -> Effects:
-        """Return everything that is due in a group."""
+        """Handle the due timers of a group; return the effects."""
         group = self[group_id]
-        return self._settle(group, self.types.of(group).tick(group, self.context, now))
+        return self._apply(group, self.types.of(group).tick(group, self.context, now))
 
-    def _settle(self, group: CoordinatedGroup | None, turn: Turn) -> Effects:
-        """Keep what the group has become, and when it is due next. Return the effects that are left."""
+    def _apply(self, group: CoordinatedGroup | None, turn: GroupEffects) -> Effects:
+        """Register new groups and schedule the next timer of the group; return the other effects."""
         effects: Effects = []
         for effect in turn:
-            if isinstance(effect, Becomes):
+            if isinstance(effect, RegisterGroup):
                 group = self[effect.group.group_id] = effect.group
             else:
                 effects.append(effect)
@@ -74,60 +74,60 @@ class Groups(dict[str, CoordinatedGroup]):
         return effects
 
     def _schedule(self, group: CoordinatedGroup) -> None:
-        group_id, unused = group.group_id, group.unused_ids
-        self.touched[group_id] = None
-        if unused or group_id in self._unused:
-            self._count_unused(group_id, unused)
-        self._waits.set(group_id, group.waits.next())
+        group_id, pending = group.group_id, group.pending_member_count
+        self.dirty[group_id] = None
+        if pending or group_id in self._pending_members:
+            self._count_pending_members(group_id, pending)
+        self._deadlines.set(group_id, group.timers.next())
 
-    def _count_unused(self, group_id: str, number: int) -> None:
-        self.context.unused_ids += number - self._unused.pop(group_id, 0)
+    def _count_pending_members(self, group_id: str, number: int) -> None:
+        self.context.pending_member_count += number - self._pending_members.pop(group_id, 0)
         if number:
-            self._unused[group_id] = number
+            self._pending_members[group_id] = number
 
-    # --- groups that come and go ---
+    # --- creating, deleting and loading groups ---
 
-    def typed(self, group_id: str, kind: type[G]) -> G | None:
-        """Return a group if it is of this class; None if there is none, or it is of another type."""
-        return typed(self.get(group_id), kind)
+    def get_as(self, group_id: str, group_class: type[G]) -> G | None:
+        """Return a group; None if it does not exist or has another class."""
+        return as_type(self.get(group_id), group_class)
 
-    def make(self, group_id: str, now: float) -> CoordinatedGroup:
-        """Make a group for offsets that a client commits without being a member."""
+    def create(self, group_id: str, now: float) -> CoordinatedGroup:
+        """Create a group for offsets of a client that is not a member."""
         group: CoordinatedGroup = self.types.default.new(group_id, self.context, now)
         self[group_id] = group
         return group
 
-    def drop(self, group_id: str) -> None:
-        """A group is gone, with its offsets; it must have no members."""
+    def delete(self, group_id: str) -> None:
+        """Delete a group without members, and its offsets."""
         self.unload(group_id)
-        self.touch(group_id)
+        self.mark_dirty(group_id)
 
     def unload(self, group_id: str) -> None:
-        """The group is not in memory any more; its records stay."""
+        """Remove a group from memory; its records are kept."""
         del self[group_id]
-        self._count_unused(group_id, 0)
-        self._waits.forget(group_id)
-        self.touched.pop(group_id, None)
+        self._count_pending_members(group_id, 0)
+        self._deadlines.forget(group_id)
+        self.dirty.pop(group_id, None)
 
     def load(self, group: CoordinatedGroup) -> None:
-        """Keep a group that was made of its records, or schedule it again."""
+        """Register a group that was loaded from its records, or schedule its timers again."""
         self[group.group_id] = group
-        self._waits.set(group.group_id, group.waits.next())
+        self._deadlines.set(group.group_id, group.timers.next())
 
-    def touch(self, group_id: str) -> None:
-        """Something of the group may have changed."""
-        self.touched[group_id] = None
+    def mark_dirty(self, group_id: str) -> None:
+        """Record that a group may have changed."""
+        self.dirty[group_id] = None
 
     # --- offsets ---
 
     def commit_error(self, group: CoordinatedGroup, event: Commit, now: float) -> ErrorCode:
-        """Return why an OffsetCommit is refused, or NONE; then it counts as a sign of life of the member."""
+        """Return the error of an OffsetCommit, or NONE. An accepted commit renews the session of a classic member."""
         error = self.types.of(group).commit_error(group, event, now)
         self._schedule(group)
         return error
 
     def transactional_commit_error(self, group_id: str, event: Commit) -> ErrorCode:
-        """Return why offsets that hold when a transaction is committed are refused, or NONE (KIP-447)."""
+        """Return the error of a TxnOffsetCommit, or NONE (KIP-447)."""
         group = self.get(group_id)
         if group is not None:
             return self.types.of(group).transactional_commit_error(group, event)
@@ -136,31 +136,34 @@ class Groups(dict[str, CoordinatedGroup]):
             return ErrorCode.UNKNOWN_MEMBER_ID if unknown else ErrorCode.ILLEGAL_GENERATION
         return ErrorCode.NONE
 
-    def sweep(self, now: float) -> Effects:
-        """Drop offsets that have expired, and groups of which nothing is left; the next sweep is set."""
+    def delete_expired_offsets(self, now: float) -> Effects:
+        """Delete expired offsets and groups without members and offsets; schedule the next check."""
         effects: Effects = []
         retention = self.context.settings.offsets_retention_minutes * 60.0
         for group in list(self.values()):
-            for topic, partition in expire(group.offsets, self._starts(group), now, retention):
+            for topic, partition in delete_expired(group.offsets, self._retention_start(group), now, retention):
                 reason = f"offset of {topic} {partition} expired"
                 effects.append(Note(event=EventKind.OFFSET_EXPIRE, group=group.group_id, reason=reason))
-                self.touch(group.group_id)
-            if group.is_over:
-                self.drop(group.group_id)
+                self.mark_dirty(group.group_id)
+            if group.is_deletable:
+                self.delete(group.group_id)
                 effects.append(Note(event=EventKind.DELETE, group=group.group_id, reason="empty and without offsets"))
-        self.schedule_sweep(now)
+        self.schedule_offset_expiration(now)
         return effects
 
-    def schedule_sweep(self, now: float) -> None:
-        """Set the next sweep. In a time without requests it is the next that can find something."""
+    def schedule_offset_expiration(self, now: float) -> None:
+        """Schedule the next check for expired offsets.
+
+        Until ``quiet_until``, checks that cannot find an expired offset are skipped.
+        """
         every = self.context.settings.offsets_retention_check_interval_ms / 1000
         steps = 1
         if self.quiet_until > now:
             retention = self.context.settings.offsets_retention_minutes * 60.0
-            expiries = [next_expiry(group.offsets, self._starts(group), retention) for group in self.values()]
-            quiet_until = min(self.quiet_until, self._waits.next(), *expiries)
+            expiries = [next_expiry(group.offsets, self._retention_start(group), retention) for group in self.values()]
+            quiet_until = min(self.quiet_until, self._deadlines.next(), *expiries)
             steps = max(1, ceil((quiet_until - now) / every))
-        self._waits.set(SWEEP, now + steps * every)
+        self._deadlines.set(SWEEP, now + steps * every)
 
-    def _starts(self, group: CoordinatedGroup) -> RetentionStart:
-        return self.types.of(group).retention_starts(group)
+    def _retention_start(self, group: CoordinatedGroup) -> RetentionStart:
+        return self.types.of(group).retention_start(group)

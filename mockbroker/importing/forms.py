@@ -29,7 +29,7 @@ def json_lines(imported: Imported, settings: Settings) -> Iterator[dict[str, Any
                 "producer_id": producer_id,
                 "offsets": [_offset(*place, committed) for place, (_, committed) in sorted(offsets.items())],
             }
-            for producer_id, offsets in sorted(group.offsets.pending.items())
+            for producer_id, offsets in sorted(group.offsets.pending_transactional.items())
         ]
         committed = [_offset(*place, each) for place, each in sorted(group.offsets.committed.items())]
         yield {"group_id": group_id, **description, "offsets": committed, "waiting": pending}
@@ -54,7 +54,7 @@ def table(imported: Imported) -> list[str]:
             str(group.generation),
             str(len(group.members)),
             str(len(group.offsets.committed)),
-            str(sum(map(len, group.offsets.pending.values()))),
+            str(sum(map(len, group.offsets.pending_transactional.values()))),
         )
         for group_id, group in sorted(imported.groups.items())
     ]
@@ -80,6 +80,6 @@ def _offset(topic: str, partition: int, committed: Committed) -> dict[str, Any]:
         "offset": committed.offset,
         "leader_epoch": committed.leader_epoch,
         "metadata": committed.metadata,
-        "commit_timestamp_ms": WALL.ms(committed.at),
-        "expire_timestamp_ms": None if committed.expires is None else WALL.ms(committed.expires),
+        "commit_timestamp_ms": WALL.to_ms(committed.at),
+        "expire_timestamp_ms": None if committed.expires is None else WALL.to_ms(committed.expires),
     }

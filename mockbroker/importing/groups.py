@@ -15,13 +15,13 @@ from mockbroker.base.settings import Settings
 from mockbroker.groups.coordinated import CoordinatedGroup
 from mockbroker.groups.group_type import Context
 from mockbroker.groups.group_types import GROUP_TYPES
-from mockbroker.groups.records.rebuild import rebuilt
-from mockbroker.groups.records.replay import Kept, Replay
-from mockbroker.groups.records.wall_time import Wall
+from mockbroker.groups.records.rebuild import groups_from_records
+from mockbroker.groups.records.replay import Replay, StoredValue
+from mockbroker.groups.records.wall_time import WallClock
 from mockbroker.storage.log_dirs import Problem, partitions, read_log_starts, read_partition, read_topic_id
 from mockbroker.topics.model import OFFSETS_TOPIC, Cluster
 
-WALL = Wall(0.0)  # times of imported groups are seconds since 1970
+WALL = WallClock(0.0)  # times of imported groups are seconds since 1970
 SKIPPED_TYPES = {"ShareGroup": "share", "StreamsGroup": "streams"}  # prefix of the key's class -> group type
 
 
@@ -145,9 +145,9 @@ def _add_groups(imported: Imported, replica: _Replica, settings: Settings) -> No
     """Sort the records of a partition by group, and rebuild each group."""
     groups: dict[str, Replay] = {}
     unknown: dict[int, list[int]] = {}
-    for key, record in replica.replay.live.items():
+    for key, record in replica.replay.latest.items():
         if (group_id := _record_group(imported, replica, key, record, unknown)) is not None:
-            groups.setdefault(group_id, Replay()).live[key] = record
+            groups.setdefault(group_id, Replay()).latest[key] = record
     for producer_id, pending in replica.replay.pending.items():
         for key, record in pending.items():
             if (group_id := _record_group(imported, replica, key, record, unknown)) is not None:
@@ -160,7 +160,7 @@ def _add_groups(imported: Imported, replica: _Replica, settings: Settings) -> No
 
 
 def _record_group(
-    imported: Imported, replica: _Replica, key: bytes, record: Kept, unknown: dict[int, list[int]]
+    imported: Imported, replica: _Replica, key: bytes, record: StoredValue, unknown: dict[int, list[int]]
 ) -> str | None:
     """Return the group id of a record; None for an unreadable record, which is reported, and for skipped types."""
     try:
@@ -178,7 +178,7 @@ def _rebuild(imported: Imported, path: Path, group_id: str, records: Replay, set
     if group_id in imported.groups:
         imported.notes.append(f"group {group_id!r} is in several partitions; the one in {path} is used")
     try:
-        groups = rebuilt(records, GROUP_TYPES, context, WALL, 0.0)
+        groups = groups_from_records(records, GROUP_TYPES, context, WALL, 0.0)
     except ValueError as error:
         imported.problems.append(Problem(path, None, f"group {group_id!r} cannot be rebuilt: {error}"))
         return

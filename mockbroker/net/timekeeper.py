@@ -91,7 +91,7 @@ class Timekeeper:
         """Stop the broker's clock, and end the settle time of groups."""
         if self.clock.running:
             self.clock.stop()
-            self._pass(self._router.broker.groups.settle)
+            self._pass(self._router.broker.groups.join_settle)
             self.attach_clock()
 
     def resume_clock(self) -> None:

@@ -9,7 +9,7 @@ from kwire.blobs.transaction_state import TransactionLogKey, TransactionLogValue
 from kwire.errors import UnknownApi
 from kwire.records.batch import Batch, Record, build_batch, read_batch
 from mockbroker.groups.records.compaction import Compactor
-from mockbroker.groups.records.wall_time import Wall
+from mockbroker.groups.records.wall_time import WallClock
 from mockbroker.topics.model import TRANSACTIONS_TOPIC, Cluster, Partition
 from mockbroker.transactions.state import PREPARED, State, Transaction
 
@@ -33,7 +33,7 @@ class TransactionKeeper:
         version: version of the record values (TransactionLogValue).
     """
 
-    def __init__(self, cluster: Cluster, wall: Wall, version: int) -> None:
+    def __init__(self, cluster: Cluster, wall: WallClock, version: int) -> None:
         self._cluster = cluster
         self._wall = wall
         self._version = version
@@ -46,7 +46,7 @@ class TransactionKeeper:
         if self._written.get(txn.transactional_id) == value:
             return None
         self._written[txn.transactional_id] = value
-        timestamp = self._wall.ms(now)
+        timestamp = self._wall.to_ms(now)
         partition = self._cluster.topics[TRANSACTIONS_TOPIC].partition_of(txn.transactional_id)
         key = encode_stored(TransactionLogKey(transactional_id=txn.transactional_id), 0)
         value.transaction_last_update_timestamp_ms = timestamp
@@ -61,7 +61,7 @@ class TransactionKeeper:
         self._written[txn.transactional_id] = _value(txn, self._wall)
 
 
-def rebuilt(batches: Iterable[Batch], wall: Wall) -> list[Transaction]:
+def rebuilt(batches: Iterable[Batch], wall: WallClock) -> list[Transaction]:
     """Return the transactional ids in a partition of the transaction log. Raises: DecodeError."""
     transactions: dict[str, Transaction] = {}
     for batch in batches:
@@ -79,7 +79,7 @@ def rebuilt(batches: Iterable[Batch], wall: Wall) -> list[Transaction]:
     return list(transactions.values())
 
 
-def _value(txn: Transaction, wall: Wall) -> TransactionLogValue:
+def _value(txn: Transaction, wall: WallClock) -> TransactionLogValue:
     """Return the record value of a transactional id, with an update timestamp of -1."""
     topics: dict[str, list[int]] = {}
     for topic, index in sorted(txn.partitions):
@@ -94,12 +94,12 @@ def _value(txn: Transaction, wall: Wall) -> TransactionLogValue:
         transaction_status=STATES.index(txn.state),
         transaction_partitions=None if txn.state is State.EMPTY else lines,
         transaction_last_update_timestamp_ms=-1,
-        transaction_start_timestamp_ms=-1 if txn.started is None else wall.ms(txn.started),
+        transaction_start_timestamp_ms=-1 if txn.started is None else wall.to_ms(txn.started),
         client_transaction_version=EPOCH_BUMP_VERSION if txn.bumped else 0,
     )
 
 
-def _transaction(transactional_id: str, value: TransactionLogValue, wall: Wall) -> Transaction:
+def _transaction(transactional_id: str, value: TransactionLogValue, wall: WallClock) -> Transaction:
     started = value.transaction_start_timestamp_ms
     txn = Transaction(
         transactional_id=transactional_id,
@@ -111,7 +111,7 @@ def _transaction(transactional_id: str, value: TransactionLogValue, wall: Wall) 
         partitions={(line.topic, index) for line in value.transaction_partitions or () for index in line.partition_ids},
         next_id=None if value.next_producer_id < 0 else value.next_producer_id,
         bumped=value.client_transaction_version >= EPOCH_BUMP_VERSION,
-        started=None if started < 0 else wall.at(started),
+        started=None if started < 0 else wall.from_ms(started),
     )
     if txn.state in PREPARED:
         txn.marker = txn.identity

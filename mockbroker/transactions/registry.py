@@ -172,8 +172,8 @@ class Transactions(dict[str, Transaction]):
         self, group: CoordinatedGroup, producer: Identity, topic: str, partition: int, committed: Committed
     ) -> None:
         """Add a pending offset to the group, which becomes visible when the producer commits."""
-        group.offsets.hold(producer.producer_id, producer.epoch, topic, partition, committed)
-        self._groups.touch(group.group_id)
+        group.offsets.store_transactional(producer.producer_id, producer.epoch, topic, partition, committed)
+        self._groups.mark_dirty(group.group_id)
         self.add_pending_group(group.group_id, producer.producer_id)
 
     def add_pending_group(self, group_id: str, producer_id: int) -> None:
@@ -269,7 +269,7 @@ class Transactions(dict[str, Transaction]):
         for group_id in sorted(group_id for group_id in pending if topic.partition_of(group_id).index == index):
             pending.discard(group_id)
             group = self._groups.get(group_id)
-            stored = group.offsets.finish(producer_id, committed=committed) if group else {}
+            stored = group.offsets.end_transaction(producer_id, committed=committed) if group else {}
             if stored:
                 yield Note(event=EventKind.COMMIT, group=group_id, offsets=stored, reason="a transaction was committed")
         if not pending:

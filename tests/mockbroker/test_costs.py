@@ -33,7 +33,7 @@ from kwire.records import Record, build_batch
 from kwire.records.batch import Batch
 from mockbroker.base.effects import Call, Client, Ticket
 from mockbroker.base.settings import MAX_NEW_PARTITIONS
-from mockbroker.groups.consumer.machine import REGEX_PAUSE
+from mockbroker.groups.consumer.machine import REGEX_REFRESH_MIN_INTERVAL
 from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.groups.records.compaction import compact
 from mockbroker.topics.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
@@ -221,8 +221,8 @@ def test_a_step_resolves_one_expression() -> None:
         subscribe(harness, f"m{number}", f"t.*|{number}")
     group = harness.broker.groups["g"]
     assert isinstance(group, ConsumerGroup)
-    assert all(resolved.topics == {f"t{n}" for n in range(200)} for resolved in group.resolved.values())
-    harness.now += REGEX_PAUSE + 1
+    assert all(resolved.topics == {f"t{n}" for n in range(200)} for resolved in group.resolved_regexes.values())
+    harness.now += REGEX_REFRESH_MIN_INTERVAL + 1
     subscribe(harness, "m20", "none", wait=False)
     epoch, costs = group.epoch, []
     while harness.router.deadline() <= harness.now:

@@ -87,7 +87,7 @@ def test_thousands_of_members_in_one_group(harness):
         harness.wait(SESSION + 1)  # nobody says anything any more
     assert calls.count < 100 * MEMBERS
     group = harness.broker.groups["g"]
-    assert (group.state, group.members, len(group.waits), len(group.offered)) == (State.EMPTY, {}, 0, 0)
+    assert (group.state, group.members, len(group.timers), len(group.supported_protocols)) == (State.EMPTY, {}, 0, 0)
 
 
 def test_thousands_of_groups(harness):
@@ -100,7 +100,7 @@ def test_thousands_of_groups(harness):
             assert beat(harness, f"g{number}", member_id) == E.NONE
     assert calls.count < GROUPS // 100 * 200
     harness.wait(2 * SESSION)
-    harness.broker.groups.schedule_sweep(harness.now)
+    harness.broker.groups.schedule_offset_expiration(harness.now)
     harness.wait(601.0)
     assert harness.broker.groups == {}
     assert len(harness.broker.deadlines) == 1  # the next sweep
@@ -143,16 +143,16 @@ def test_storm_of_joins_and_leaves_is_one_rebalance(harness):
     back = [harness.send(harness.join("g", member_id), 3) for member_id in ids]
     assert {sent.answer.generation_id for sent in back} == {generation + 1}
     group = harness.broker.groups["g"]
-    assert (len(group.members), len(group.pending), group.parked_joins) == (100, 0, 0)
+    assert (len(group.members), len(group.pending_members), group.pending_join_count) == (100, 0, 0)
 
 
 def test_unused_member_ids_are_forgotten(harness):
     for _ in range(5_000):
         assert harness.ask(harness.join("g"), 5).error_code == E.MEMBER_ID_REQUIRED
     group = harness.broker.groups["g"]
-    assert len(group.pending) == 5_000
+    assert len(group.pending_members) == 5_000
     harness.wait(SESSION)
-    assert (len(group.pending), len(group.waits)) == (0, 0)
+    assert (len(group.pending_members), len(group.timers)) == (0, 0)
 
 
 def test_repeated_metadata_costs_the_same_in_any_cluster(harness):
@@ -239,8 +239,8 @@ def test_a_storm_of_joins_and_leaves_of_the_consumer_protocol():
     group = harness.group
     assert set(group.members) == set(group.target) == {f"m{number}" for number in range(50)}
     assert group.state_name == "Stable"
-    assert len(group.owners) == 1_000
-    assert {wait[1] for wait in group.waits._at} <= set(group.members) | {""}
+    assert len(group.partition_epochs) == 1_000
+    assert {wait[1] for wait in group.timers._at} <= set(group.members) | {""}
 
 
 def test_a_generation_of_thousands_is_an_event_without_names(harness):

@@ -11,7 +11,7 @@ from mockbroker.base.effects import Note, Reply, Ticket
 from mockbroker.groups.classic import heartbeat, timers
 from mockbroker.groups.classic import machine as classic
 from mockbroker.groups.classic.state import ClassicGroup, State
-from mockbroker.groups.events import Commit, Heartbeat, Join, Leave, Leaving, Sync
+from mockbroker.groups.events import Commit, Heartbeat, Join, Leave, LeavingMember, Sync
 
 Protocols = Sequence[tuple[str, bytes]]
 RANGE: Protocols = (("range", b"m"),)
@@ -69,7 +69,7 @@ class GroupHarness:
         protocol_type: str = "consumer",
     ) -> GroupRequest:
         """JoinGroup v0-3 of somebody new (the id it is given is ``member_id``), or of a member or a pending id."""
-        known = member_id in self.group.members or member_id in self.group.pending
+        known = member_id in self.group.members or member_id in self.group.pending_members
         return self.join_as(
             member_id if known else "",
             member_id,
@@ -102,10 +102,10 @@ class GroupHarness:
         event = Join(
             ticket=ask.ticket,
             member_id=member_id,
-            fresh_id=fresh_id,
-            id_required=id_required,
+            new_member_id=fresh_id,
+            require_member_id=id_required,
             instance_id=instance_id,
-            can_skip=can_skip,
+            supports_skipping_assignment=can_skip,
             client_id="client",
             client_host="/127.0.0.1",
             session_timeout=session,
@@ -147,7 +147,7 @@ class GroupHarness:
 
     def leave(self, *member_ids: str, instance_id: str | None = None) -> list[ErrorCode]:
         ask = self._ask()
-        members = [Leaving(member_id=member_id, instance_id=instance_id) for member_id in member_ids]
+        members = [LeavingMember(member_id=member_id, instance_id=instance_id) for member_id in member_ids]
         answer = self._tell(ask, Leave(ticket=ask.ticket, members=members)).answer
         assert answer.error_code == ErrorCode.NONE
         assert [member.member_id for member in answer.members] == list(member_ids)
@@ -163,10 +163,10 @@ class GroupHarness:
     def wait(self, seconds: float) -> None:
         """Let time pass, from deadline to deadline."""
         until = self.now + seconds
-        while (due := self.group.waits.next()) <= until:
+        while (due := self.group.timers.next()) <= until:
             self.now = max(self.now, due)
             self._take(timers.tick(self.group, 0.0, self.now))
-            assert self.group.waits.next() > self.now
+            assert self.group.timers.next() > self.now
         self.now = until
 
     # --- scenes ---

@@ -14,20 +14,20 @@ from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.groups.coordinated import CoordinatedGroup
 from mockbroker.groups.records import offsets as offset_records
 from mockbroker.groups.records.image import image_of
-from mockbroker.groups.records.replay import replayed
-from mockbroker.groups.records.wall_time import Wall
+from mockbroker.groups.records.replay import replay_log
+from mockbroker.groups.records.wall_time import WallClock
 from mockbroker.topics.model import OFFSETS_TOPIC
 
 
 def check_group_records(broker: Broker, wall_at_zero: float) -> None:
     """The log of every partition comes to just what its groups are, as far as it outlives their coordinator."""
-    wall = Wall(wall_at_zero)
+    wall = WallClock(wall_at_zero)
     for partition in broker.cluster.topics[OFFSETS_TOPIC].partitions:
         led = partition.leader >= 0 and LossDue(partition.leader) not in broker.deadlines
         groups = broker.groups_of(partition.index)
         if not (groups or partition.log.end):
             continue
-        found = replayed(partition.log.batches())
+        found = replay_log(partition.log.batches())
         if partition.index in broker.loading or not led:
             assert not groups, "groups of a partition that nobody leads"
             continue
@@ -36,17 +36,19 @@ def check_group_records(broker: Broker, wall_at_zero: float) -> None:
         pending: dict[int, dict[bytes, bytes]] = {}
         for group in groups:
             memory |= image_of(broker.groups.types.of(group).records(group, wall)) | offsets_of(group, wall)
-            classic = broker.groups.typed(group.group_id, ClassicGroup)
-            if classic is not None and not classic_records.is_settled(classic):  # a rebalance changes nothing yet
-                key = classic_records.encoded_key(group.group_id)
+            classic = broker.groups.get_as(group.group_id, ClassicGroup)
+            if classic is not None and not classic_records.is_persisted_state(
+                classic
+            ):  # a rebalance changes nothing yet
+                key = classic_records.encode_key(group.group_id)
                 memory |= {key: live[key]} if key in live else {}
-            for producer_id, held in group.offsets.pending.items():
+            for producer_id, held in group.offsets.pending_transactional.items():
                 pending.setdefault(producer_id, {}).update(
-                    (offset_records.encoded_key(group.group_id, *place), offset_records.encoded_value(each, wall))
+                    (offset_records.encode_key(group.group_id, *place), offset_records.encode_value(each, wall))
                     for place, (_, each) in held.items()
                 )
         version = broker.release.offset_value_version
-        if version == offset_records.IDS_SINCE:
+        if version == offset_records.TOPIC_ID_VERSION:
             here, there = told(live), told(memory)
             for name, value in there.items():  # a group that was just read has not looked at its topics yet
                 if isinstance(value, ConsumerGroupMetadataValue) and not value.metadata_hash and name in here:
@@ -61,10 +63,10 @@ def check_group_records(broker: Broker, wall_at_zero: float) -> None:
             assert written == pending
 
 
-def offsets_of(group: CoordinatedGroup, wall: Wall) -> dict[bytes, bytes]:
+def offsets_of(group: CoordinatedGroup, wall: WallClock) -> dict[bytes, bytes]:
     """Offsets that hold, as they are stored; those of open transactions are not among them."""
     return {
-        offset_records.encoded_key(group.group_id, *place): offset_records.encoded_value(committed, wall)
+        offset_records.encode_key(group.group_id, *place): offset_records.encode_value(committed, wall)
         for place, committed in group.offsets.committed.items()
     }
 

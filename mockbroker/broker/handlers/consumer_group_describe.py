@@ -42,7 +42,7 @@ def _describe(broker: Broker, call: Call[ConsumerGroupDescribeRequest], group_id
         return Described(group_id=group_id, error_code=error)
     group = broker.groups.get(group_id)
     described = (
-        None if group is None else broker.groups.types.of(group).described(group, Described, broker.groups.context)
+        None if group is None else broker.groups.types.of(group).describe(group, Described, broker.groups.context)
     )
     if described is None:
         text = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a consumer group."

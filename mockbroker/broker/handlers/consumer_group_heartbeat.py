@@ -11,8 +11,8 @@ from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
-from mockbroker.groups.consumer.machine import refused_heartbeat
-from mockbroker.groups.consumer.state import AWAY, JOINING, LEAVING
+from mockbroker.groups.consumer.machine import heartbeat_error
+from mockbroker.groups.consumer.state import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from mockbroker.groups.events import ConsumerHeartbeat
 from mockbroker.groups.group_type import Refused
 
@@ -31,7 +31,7 @@ def handle(broker: Broker, call: Call[ConsumerGroupHeartbeatRequest], now: float
             return [Reply(call.ticket, ConsumerGroupHeartbeatResponse(error_code=error))]
         return broker.groups.receive(request.group_id, _event(call), now)
     except Refused as refused:
-        return [refused_heartbeat(call.ticket, refused)]
+        return [heartbeat_error(call.ticket, refused)]
 
 
 def _check(broker: Broker, call: Call[ConsumerGroupHeartbeatRequest]) -> None:
@@ -41,22 +41,22 @@ def _check(broker: Broker, call: Call[ConsumerGroupHeartbeatRequest]) -> None:
     Source: Kafka's GroupCoordinatorService.throwIfConsumerGroupHeartbeatRequestIsInvalid.
     """
     request = call.request
-    if call.version >= OWN_ID_SINCE or request.member_epoch > 0 or request.member_epoch == LEAVING:
+    if call.version >= OWN_ID_SINCE or request.member_epoch > 0 or request.member_epoch == LEAVE_EPOCH:
         _not_empty(request.member_id, "MemberId")
     _not_empty(request.group_id, "GroupId")
     _not_empty(request.instance_id, "InstanceId")
     _not_empty(request.rack_id, "RackId")
-    if request.member_epoch == JOINING:
+    if request.member_epoch == JOIN_EPOCH:
         if request.rebalance_timeout_ms == UNCHANGED:
             raise _invalid("RebalanceTimeoutMs must be provided in first request.")
         if request.topic_partitions is None or request.topic_partitions:
             raise _invalid("TopicPartitions must be empty when (re-)joining.")
         if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
             raise _invalid("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")
-    elif request.member_epoch == AWAY:
+    elif request.member_epoch == STATIC_LEAVE_EPOCH:
         if request.instance_id is None:
             raise _invalid("InstanceId can't be null.")
-    elif request.member_epoch < AWAY:
+    elif request.member_epoch < STATIC_LEAVE_EPOCH:
         raise _invalid("MemberEpoch is invalid.")
     assignors = broker.settings.group_consumer_assignors.split(",")
     if request.server_assignor is not None and request.server_assignor not in assignors:
@@ -90,7 +90,9 @@ def _event(call: Call[ConsumerGroupHeartbeatRequest]) -> ConsumerHeartbeat:
         topics=None if names is None else frozenset(names),
         regex=request.subscribed_topic_regex,
         assignor=request.server_assignor,
-        owned=None if owned is None else frozenset((topic.topic_id, n) for topic in owned for n in topic.partitions),
+        owned_partitions=None
+        if owned is None
+        else frozenset((topic.topic_id, n) for topic in owned for n in topic.partitions),
     )
 
 

@@ -17,7 +17,7 @@ def handle(broker: Broker, call: Call[DeleteGroupsRequest], now: float) -> Effec
     for group_id in dict.fromkeys(call.request.groups_names):
         error = _error(broker, group_id, call.client.node)
         if not error:
-            broker.groups.drop(group_id)
+            broker.groups.delete(group_id)
             effects.append(Note(event=EventKind.DELETE, group=group_id, client_id=call.client.client_id))
         results.append(DeleteGroupsResponse.Result(group_id=group_id, error_code=error))
     return [*effects, Reply(call.ticket, DeleteGroupsResponse(results=results))]

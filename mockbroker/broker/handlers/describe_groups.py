@@ -31,7 +31,7 @@ def _describe(broker: Broker, call: Call[DescribeGroupsRequest], group_id: str) 
         return Described(group_id=group_id, error_code=error)
     group = broker.groups.get(group_id)
     described = (
-        None if group is None else broker.groups.types.of(group).described(group, Described, broker.groups.context)
+        None if group is None else broker.groups.types.of(group).describe(group, Described, broker.groups.context)
     )
     if described is None:
         if group is not None:

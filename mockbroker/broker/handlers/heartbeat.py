@@ -8,7 +8,7 @@ from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
-from mockbroker.groups.classic.replies import heartbeat_answer
+from mockbroker.groups.classic.replies import heartbeat_response
 from mockbroker.groups.events import Heartbeat
 
 
@@ -17,7 +17,7 @@ def handle(broker: Broker, call: Call[HeartbeatRequest], now: float) -> Effects:
     if error := broker.group_error(request.group_id, call.client.node):
         if error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             error = ErrorCode.NONE  # members are unknown until the group is loaded
-        return [heartbeat_answer(call.ticket, error)]
+        return [heartbeat_response(call.ticket, error)]
     event = Heartbeat(
         ticket=call.ticket,
         member_id=request.member_id,

@@ -7,7 +7,7 @@ from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
-from mockbroker.groups.events import Leave, Leaving
+from mockbroker.groups.events import Leave, LeavingMember
 
 
 def handle(broker: Broker, call: Call[LeaveGroupRequest], now: float) -> Effects:
@@ -15,11 +15,11 @@ def handle(broker: Broker, call: Call[LeaveGroupRequest], now: float) -> Effects
     if error := broker.group_error(request.group_id, call.client.node):
         return [Reply(call.ticket, LeaveGroupResponse(error_code=error))]
     members = [
-        Leaving(member_id=member.member_id, instance_id=member.group_instance_id, reason=member.reason or "")
+        LeavingMember(member_id=member.member_id, instance_id=member.group_instance_id, reason=member.reason or "")
         for member in request.members
     ]
     if call.version < 3:  # one member, in the request itself
-        members = [Leaving(member_id=request.member_id)]
+        members = [LeavingMember(member_id=request.member_id)]
     return broker.groups.receive(request.group_id, Leave(ticket=call.ticket, members=members), now)
 
 

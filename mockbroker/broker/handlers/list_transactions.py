@@ -20,7 +20,7 @@ def handle(broker: Broker, call: Call[ListTransactionsRequest], now: float) -> E
     names = {name for name in broker.transactions if broker.transaction_coordinator(name) == call.client.node}
     if request.transactional_id_pattern:
         try:
-            names = set(regex.matching(request.transactional_id_pattern, names))
+            names = set(regex.matching_names(request.transactional_id_pattern, names))
         except regex.InvalidRegex:
             error_response = ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
             return [Reply(call.ticket, error_response)]

@@ -12,7 +12,7 @@ from mockbroker.broker.handlers.handler import Handler
 from mockbroker.broker.slices import in_slices, merge_topics, split_by_partition
 from mockbroker.groups.coordinated import CoordinatedGroup
 from mockbroker.groups.events import Commit
-from mockbroker.groups.offsets import Committed, metadata_too_long
+from mockbroker.groups.offsets import Committed, is_metadata_too_large
 from mockbroker.topics.model import Topic
 
 NONE = ErrorCode.NONE
@@ -57,7 +57,7 @@ def handle(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> Effec
         stored: dict[tuple[str, int], int] = {}
         for topic, requested, partition in known:
             partition_error = error
-            if not error and metadata_too_long(partition.committed_metadata, limit):
+            if not error and is_metadata_too_large(partition.committed_metadata, limit):
                 partition_error = ErrorCode.OFFSET_METADATA_TOO_LARGE
             builder.add(requested, partition, partition_error)
             if group is not None and partition_error is NONE:
@@ -99,12 +99,12 @@ def _admit(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> tuple
             if call.version < EPOCHS_SINCE or illegal:
                 return None, ErrorCode.ILLEGAL_GENERATION
             return None, ErrorCode.GROUP_ID_NOT_FOUND
-        group = broker.groups.make(request.group_id, now)
+        group = broker.groups.create(request.group_id, now)
     event = Commit(
         member_id=request.member_id,
         instance_id=request.group_instance_id,
         generation=generation,
-        knows_epochs=call.version >= EPOCHS_SINCE,
+        supports_member_epochs=call.version >= EPOCHS_SINCE,
     )
     error = broker.groups.commit_error(group, event, now)
     return (None, error) if error else (group, NONE)

@@ -31,17 +31,17 @@ def handle(broker: Broker, call: Call[OffsetDeleteRequest], now: float) -> Effec
     error = broker.group_error(request.group_id, call.client.node)
     if error or group is None:
         return [Reply(call.ticket, OffsetDeleteResponse(error_code=error or ErrorCode.GROUP_ID_NOT_FOUND))]
-    subscribed = broker.groups.types.of(group).subscribed(group)
+    subscribed = broker.groups.types.of(group).subscribed_topics(group)
     if subscribed is None:
         return [Reply(call.ticket, OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP))]
     topics: dict[str, _TopicResult] = {}
     for topic in request.topics:
         _delete(broker, group, topic, subscribed, topics.setdefault(topic.name, _TopicResult()))
     responses = [ResponseTopic(name=name, partitions=topic.missing + topic.existing) for name, topic in topics.items()]
-    broker.groups.touch(request.group_id)
+    broker.groups.mark_dirty(request.group_id)
     effects: Effects = []
-    if group.is_over and broker.release.quirks.last_offset_deletes_group:
-        broker.groups.drop(request.group_id)
+    if group.is_deletable and broker.release.quirks.last_offset_deletes_group:
+        broker.groups.delete(request.group_id)
         reason = "its last committed offset was deleted"
         effects.append(
             Note(event=EventKind.DELETE, group=request.group_id, client_id=call.client.client_id, reason=reason)
@@ -66,7 +66,7 @@ def _delete(
                 ResponseTopic.Partition(partition_index=index, error_code=ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
             )
         else:
-            group.offsets.forget(requested.name, index)
+            group.offsets.delete(requested.name, index)
             result.existing.append(ResponseTopic.Partition(partition_index=index))
 
 

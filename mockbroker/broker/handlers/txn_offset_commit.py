@@ -11,7 +11,7 @@ from mockbroker.broker.handlers.handler import Handler
 from mockbroker.broker.slices import in_slices, merge_topics, split_partitions
 from mockbroker.groups.coordinated import CoordinatedGroup
 from mockbroker.groups.events import Commit
-from mockbroker.groups.offsets import Committed, metadata_too_long
+from mockbroker.groups.offsets import Committed, is_metadata_too_large
 from mockbroker.transactions.state import Identity
 
 NONE = ErrorCode.NONE
@@ -65,11 +65,11 @@ def _admit(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> tu
         member_id=request.member_id,
         instance_id=request.group_instance_id,
         generation=request.generation_id,
-        knows_epochs=True,
+        supports_member_epochs=True,
     )
     if error := broker.groups.transactional_commit_error(request.group_id, event):
         return None, error
-    return broker.groups.get(request.group_id) or broker.groups.make(request.group_id, now), NONE
+    return broker.groups.get(request.group_id) or broker.groups.create(request.group_id, now), NONE
 
 
 def _add_pending_offset(
@@ -80,7 +80,7 @@ def _add_pending_offset(
     partition: RequestPartition,
     now: float,
 ) -> ErrorCode:
-    if metadata_too_long(partition.committed_metadata, broker.settings.offset_metadata_max_bytes):
+    if is_metadata_too_large(partition.committed_metadata, broker.settings.offset_metadata_max_bytes):
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
     committed = Committed(
         offset=partition.committed_offset,

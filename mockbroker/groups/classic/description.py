@@ -1,4 +1,4 @@
-"""A classic group as DescribeGroups, snapshots and ``mockbroker import`` show it."""
+"""Descriptions of a classic group: for DescribeGroups, snapshots and ``mockbroker import``."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
 from kwire.errors import WireError
 from kwire.messages.describe_groups import DescribeGroupsResponse
 from mockbroker.groups.classic.state import ClassicGroup, Member, State
-from mockbroker.groups.classic.subscription import CONSUMER, readable_assignment
+from mockbroker.groups.classic.subscription import CONSUMER, decode_assignment
 from mockbroker.groups.group_type import GroupView
-from mockbroker.groups.records.wall_time import Wall
+from mockbroker.groups.records.wall_time import WallClock
 
-WALL = Wall(0.0)  # times of imported groups are seconds since 1970
+WALL = WallClock(0.0)  # the times of imported groups are seconds since 1970
 Described = DescribeGroupsResponse.Group
 
 
 # --- DescribeGroups -----------------------------------------------------------------------------------------------
 
 
-def described(group: ClassicGroup) -> Described:
+def describe(group: ClassicGroup) -> Described:
     """Return the group, without authorized operations."""
     stable = group.state is State.STABLE
     return Described(
@@ -30,11 +30,11 @@ def described(group: ClassicGroup) -> Described:
         group_state=group.state.value,
         protocol_type=group.protocol_type,
         protocol_data=(group.protocol or "") if stable else "",
-        members=[_described(group, member) for member in group.in_map_order()],
+        members=[_describe_member(group, member) for member in group.in_map_order()],
     )
 
 
-def _described(group: ClassicGroup, member: Member) -> Described.Member:
+def _describe_member(group: ClassicGroup, member: Member) -> Described.Member:
     stable = group.state is State.STABLE and group.protocol is not None
     assigned = stable or not group.quirks.assignment_described_in_stable_only
     return Described.Member(
@@ -51,12 +51,12 @@ def _described(group: ClassicGroup, member: Member) -> Described.Member:
 
 
 def view(group: ClassicGroup) -> GroupView:
-    """Return what snapshots show."""
+    """Return the part of a snapshot that depends on the group type."""
     return GroupView(
         protocol=group.protocol,
         leader=group.leader,
         assignments={
-            member_id: readable_assignment(group.protocol_type, member.assignment)
+            member_id: decode_assignment(group.protocol_type, member.assignment)
             for member_id, member in group.members.items()
         },
     )
@@ -66,20 +66,23 @@ def view(group: ClassicGroup) -> GroupView:
 
 
 def to_json(group: ClassicGroup) -> dict[str, Any]:
-    """Return the group without id and offsets. Bytes are base64; times are milliseconds since 1970 or null."""
+    """Return the group as JSON, without id and offsets.
+
+    Bytes are base64. Times are milliseconds since 1970, or null if they are not known.
+    """
     return {
         "type": "classic",
         "state": group.state_name,
-        "state_timestamp_ms": WALL.ms(group.since) if group.since else None,
+        "state_timestamp_ms": WALL.to_ms(group.state_since) if group.state_since else None,
         "generation": group.generation,
         "protocol_type": group.protocol_type,
         "protocol": group.protocol,
         "leader": group.leader or None,
-        "members": [_member(group, member) for member in group.members.values()],
+        "members": [_member_to_json(group, member) for member in group.members.values()],
     }
 
 
-def _member(group: ClassicGroup, member: Member) -> dict[str, Any]:
+def _member_to_json(group: ClassicGroup, member: Member) -> dict[str, Any]:
     subscription = member.metadata(group.protocol or "")
     return {
         "member_id": member.member_id,
@@ -88,25 +91,25 @@ def _member(group: ClassicGroup, member: Member) -> dict[str, Any]:
         "client_host": member.client_host,
         "session_timeout_ms": round(member.session_timeout * 1000),
         "rebalance_timeout_ms": round(member.rebalance_timeout * 1000),
-        "subscribed_topics": _topics(group.protocol_type, subscription),
-        "subscription_bytes": _text(subscription),
-        "assignment": _sorted(readable_assignment(group.protocol_type, member.assignment)),
-        "assignment_bytes": _text(member.assignment),
+        "subscribed_topics": _subscribed_topics(group.protocol_type, subscription),
+        "subscription_bytes": _base64(subscription),
+        "assignment": _sorted(decode_assignment(group.protocol_type, member.assignment)),
+        "assignment_bytes": _base64(member.assignment),
     }
 
 
-def _topics(protocol_type: str, subscription: bytes) -> list[str] | None:
+def _subscribed_topics(protocol_type: str, subscription: bytes) -> list[str] | None:
     if protocol_type != CONSUMER:
         return None
     try:
         return list(decode_stored(ConsumerProtocolSubscription, subscription)[0].topics)
-    except WireError:  # the bytes are the clients' own
+    except WireError:  # clients may send any bytes
         return None
 
 
 def _sorted(assignment: Mapping[str, list[int]] | None) -> dict[str, list[int]] | None:
-    return None if assignment is None else {topic: sorted(which) for topic, which in sorted(assignment.items())}
+    return None if assignment is None else {topic: sorted(indexes) for topic, indexes in sorted(assignment.items())}
 
 
-def _text(data: bytes) -> str:
+def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode()

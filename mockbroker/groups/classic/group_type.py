@@ -1,4 +1,4 @@
-"""Groups of the classic rebalance protocol, as one type of groups."""
+"""The group type of the classic rebalance protocol."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from mockbroker.base.settings import Settings
 from mockbroker.groups.classic import description, heartbeat, machine, phases, records, replies, rules, timers
 from mockbroker.groups.classic.state import CLASSIC, ClassicGroup, State
 from mockbroker.groups.classic.subscription import CONSUMER, subscribed_topics
-from mockbroker.groups.coordinated import Becomes, CoordinatedGroup, Turn
+from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects, RegisterGroup
 from mockbroker.groups.events import Commit, Event, Heartbeat, Join, Leave, Sync
 from mockbroker.groups.group_type import (
-    EVERYTHING,
+    ALL_TOPICS,
     Context,
     GroupType,
     GroupView,
     RetentionStart,
-    Topics,
+    TopicNames,
 )
 from mockbroker.groups.offsets import Committed
 from mockbroker.groups.records.image import Change, Image, Record
-from mockbroker.groups.records.wall_time import Wall
+from mockbroker.groups.records.wall_time import WallClock
 
 T = TypeVar("T")
 
 
 class ClassicType(GroupType[ClassicGroup]):
-    """JoinGroup, SyncGroup, Heartbeat and LeaveGroup."""
+    """The group type whose members send JoinGroup, SyncGroup, Heartbeat and LeaveGroup."""
 
     name: ClassVar[str] = CLASSIC
     states: ClassVar[Sequence[str]] = [state.value for state in State]
@@ -40,44 +40,52 @@ class ClassicType(GroupType[ClassicGroup]):
     # --- requests and time ---
 
     def new(self, group_id: str, context: Context, now: float) -> ClassicGroup:
-        """Return a group without members, Empty since ``now``."""
-        return ClassicGroup.configured(group_id, context.settings, now, context.quirks)
+        """Create a group without members, in state Empty since ``now``."""
+        return ClassicGroup.from_settings(group_id, context.settings, now, context.quirks)
 
-    def receive(self, group: ClassicGroup, event: Event, context: Context, now: float) -> Turn:
-        """Return what a request does to a group."""
-        if isinstance(event, Join) and _exhausts_ids(event, context):
-            return [_refused(event)]
+    def receive(self, group: ClassicGroup, event: Event, context: Context, now: float) -> GroupEffects:
+        """Handle a request; return the effects."""
+        if isinstance(event, Join) and _exceeds_pending_members(event, context):
+            return [_join_refused(event)]
         return machine.receive(group, event, now)
 
     def receive_without_group(
         self, group_id: str, other: CoordinatedGroup | None, event: Event, context: Context, now: float
-    ) -> Turn:
-        """A JoinGroup without member id makes the group, also in the place of an empty one of another type."""
+    ) -> GroupEffects:
+        """Create the group for a JoinGroup without member id; reject other requests.
+
+        An empty group of another type is replaced; the new group has its offsets.
+        """
         if not isinstance(event, Join) or event.member_id or (other is not None and not other.empty):
-            return machine.absent(event)
-        if _exhausts_ids(event, context):
-            return [_refused(event)]
+            return machine.receive_without_group(event)
+        if _exceeds_pending_members(event, context):
+            return [_join_refused(event)]
         group = self.new(group_id, context, now)
         if other is not None:
             group.offsets = other.offsets
-        group.begun = not (context.quirks.group_written_when_stable or other is not None)
-        return [Becomes(group), *machine.receive(group, event, now)]
+        group.has_record = not (context.quirks.group_written_when_stable or other is not None)
+        return [RegisterGroup(group), *machine.receive(group, event, now)]
 
-    def tick(self, group: ClassicGroup, context: Context, now: float) -> Turn:
-        """Return everything that is due."""
-        return timers.tick(group, context.settle, now)
+    def tick(self, group: ClassicGroup, context: Context, now: float) -> GroupEffects:
+        """Handle the due timers; return the effects."""
+        return timers.tick(group, context.join_settle, now)
 
     # --- failover ---
 
     def unload(self, group: ClassicGroup) -> Effects:
-        """Answer pending JoinGroups and SyncGroups. Source: Kafka's GroupMetadataManager.onUnloaded."""
-        return phases.turn_away(group, ErrorCode.NOT_COORDINATOR)
+        """Answer pending JoinGroups and SyncGroups with NOT_COORDINATOR.
+
+        Source: Kafka's GroupMetadataManager.onUnloaded.
+        """
+        return phases.fail_pending_requests(group, ErrorCode.NOT_COORDINATOR)
 
     def load(self, group: ClassicGroup, now: float) -> Effects:
-        """Begin a rebalance if the group has more members than it may have by now."""
+        """Start a rebalance if the group has more members than group.max.size."""
         if len(group.members) <= group.max_size:
             return []
-        return phases.prepare(group, "more members than a group may have now", now)
+        return phases.prepare_rebalance(
+            group, f"{len(group.members)} members are more than group.max.size {group.max_size}", now
+        )
 
     # --- records ---
 
@@ -85,87 +93,94 @@ class ClassicType(GroupType[ClassicGroup]):
         """Return the id of the group."""
         return key.group
 
-    def records(self, group: ClassicGroup, wall: Wall) -> Iterable[Record]:
-        """Return the one record; nothing during a rebalance, or if no member ever joined."""
-        record = records.record(group, wall)
+    def records(self, group: ClassicGroup, wall: WallClock) -> Iterable[Record]:
+        """Return the record of the group; nothing during a rebalance, or if the group never had a member."""
+        record = records.group_record(group, wall)
         return [] if record is None else [record]
 
-    def changed(self, group: ClassicGroup, wall: Wall) -> Iterable[Change]:
-        """Return the record, if it may have changed."""
-        return records.changed(group, wall)
+    def changed_records(self, group: ClassicGroup, wall: WallClock) -> Iterable[Change]:
+        """Return the record if it may have changed."""
+        return records.changed_records(group, wall)
 
     def keys_to_delete(self, group: ClassicGroup, image: Image) -> Iterable[bytes]:
-        """Kafka makes a classic group of an offset alone, and has it until it is deleted by name."""
+        """Return the key of the group record, even if the group has only offsets and no record, as Kafka 4 does."""
         if image or group.quirks.no_tombstone_for_offsets_alone:
             return image
-        return [records.encoded_key(group.group_id)]
+        return [records.encode_key(group.group_id)]
 
-    def rebuilt(
+    def from_records(
         self,
         group_id: str,
-        found: Sequence[tuple[GroupMetadataKey, GroupMetadataValue]],
+        entries: Sequence[tuple[GroupMetadataKey, GroupMetadataValue]],
         context: Context,
-        wall: Wall,
+        wall: WallClock,
         now: float,
     ) -> ClassicGroup | None:
-        """Return the group of its record."""
-        return records.rebuilt(group_id, found[-1][1], context, wall, now)
+        """Create the group from its latest record."""
+        return records.group_from_record(group_id, entries[-1][1], context, wall, now)
 
     # --- commit rules ---
 
     def commit_error(self, group: ClassicGroup, event: Commit, now: float) -> ErrorCode:
-        """Return why an OffsetCommit is refused, or NONE; a member that may commit has shown a sign of life."""
+        """Return the error of an OffsetCommit, or NONE; an accepted commit renews the session of the member."""
         return heartbeat.commit(group, event, now)
 
     def transactional_commit_error(self, group: ClassicGroup, event: Commit) -> ErrorCode:
-        """Return why a TxnOffsetCommit is refused, or NONE."""
+        """Return the error of a TxnOffsetCommit, or NONE."""
         return rules.transactional_commit_error(group, event)
 
-    def retention_starts(self, group: ClassicGroup) -> RetentionStart:
-        """Source: Kafka's ClassicGroup.offsetExpirationCondition."""
+    def retention_start(self, group: ClassicGroup) -> RetentionStart:
+        """Return the start of the retention time of an offset, depending on the state of the group.
+
+        Source: Kafka's ClassicGroup.offsetExpirationCondition.
+        """
         subscribed = subscribed_topics(group) if group.state is State.STABLE else None
 
         def starts(topic: str, committed: Committed) -> float | None:
             if not group.protocol_type:
-                return committed.at  # no member ever joined: offsets of a simple consumer
+                return committed.at  # no member ever joined: the offsets of a simple consumer
             if group.state is State.EMPTY:
-                return max(group.since, committed.at)
+                return max(group.state_since, committed.at)
             if group.state is State.STABLE and group.protocol_type == CONSUMER and subscribed is not None:
                 return None if topic in subscribed else committed.at
             return None
 
         return starts
 
-    def subscribed(self, group: ClassicGroup) -> Container[str] | None:
-        """Return what members read, as far as the group is empty or of consumers. A subscription that cannot be read
-        counts as one to everything."""
+    def subscribed_topics(self, group: ClassicGroup) -> Container[str] | None:
+        """Return the subscribed topics; None if the group has members that are not consumers.
+
+        If a subscription cannot be decoded, all topics count as subscribed.
+        """
         if not (group.empty or group.protocol_type == CONSUMER):
             return None
         if not group.members:
             return ()
         topics = subscribed_topics(group)
-        return EVERYTHING if topics is None else topics
+        return ALL_TOPICS if topics is None else topics
 
     # --- description ---
 
-    def described(self, group: ClassicGroup, response: type[T], context: Context) -> T | None:  # noqa: ARG002
-        """Return the group as DescribeGroups has it."""
-        return cast("T", description.described(group)) if response is description.Described else None
+    def describe(self, group: ClassicGroup, response: type[T], context: Context) -> T | None:  # noqa: ARG002
+        """Return the group as an element of DescribeGroupsResponse."""
+        return cast("T", description.describe(group)) if response is description.Described else None
 
     def view(self, group: ClassicGroup, context: Context) -> GroupView:  # noqa: ARG002
-        """Return what snapshots show."""
+        """Return the part of a snapshot that depends on the type."""
         return description.view(group)
 
-    def to_json(self, group: ClassicGroup, topics: Topics, settings: Settings) -> Mapping[str, Any]:  # noqa: ARG002
-        """Return the group as ``mockbroker import`` prints it."""
+    def to_json(self, group: ClassicGroup, topics: TopicNames, settings: Settings) -> Mapping[str, Any]:  # noqa: ARG002
+        """Return the group as ``mockbroker import`` prints it, without id and offsets."""
         return description.to_json(group)
 
 
-def _exhausts_ids(event: Join, context: Context) -> bool:
-    return rules.exhausts_ids(event, context.unused_ids, context.settings.mockbroker_max_pending_members)
+def _exceeds_pending_members(event: Join, context: Context) -> bool:
+    return rules.exceeds_pending_members(
+        event, context.pending_member_count, context.settings.mockbroker_max_pending_members
+    )
 
 
-def _refused(event: Join) -> Reply:
+def _join_refused(event: Join) -> Reply:
     return replies.join_error(event.ticket, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
 
 

@@ -1,4 +1,4 @@
-"""Heartbeat, and OffsetCommit as a sign of life, in a classic group."""
+"""Heartbeat and the check of OffsetCommit in a classic group: the requests that renew a session."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from mockbroker.groups.events import Commit, Heartbeat
 
 
 def heartbeat(group: ClassicGroup, event: Heartbeat, now: float) -> Effects:
-    """A member is alive; REBALANCE_IN_PROGRESS tells it to rejoin, and counts as a sign of life all the same."""
+    """Renew the session of a member. REBALANCE_IN_PROGRESS, with which the member has to rejoin, renews it too."""
     error = rules.member_error(group, event)
     if not error:
-        membership.renew(group, group.members[event.member_id], now)
-        error = rules.HEARTBEAT[group.state]
-    return [replies.heartbeat_answer(event.ticket, error)]
+        membership.renew_session(group, group.members[event.member_id], now)
+        error = rules.HEARTBEAT_ERRORS[group.state]
+    return [replies.heartbeat_response(event.ticket, error)]
 
 
 def commit(group: ClassicGroup, event: Commit, now: float) -> ErrorCode:
-    """Whether the group lets this client commit; a member that may has shown a sign of life."""
+    """Return the error of an OffsetCommit, or NONE; an accepted commit renews the session of the member."""
     error = rules.commit_error(group, event)
     if not error and event.member_id in group.members:
-        membership.renew(group, group.members[event.member_id], now)
+        membership.renew_session(group, group.members[event.member_id], now)
     return error

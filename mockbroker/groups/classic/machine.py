@@ -1,9 +1,11 @@
-"""The classic group by request: which module answers which, and what is answered without a group.
+"""The state machine of a classic group: the function that handles each request.
 
-Each function takes the group, what happened and the time in seconds, changes the group, and returns what to do.
-Parked requests are tickets in the state; each is answered exactly once, but for one that the same member replaced by
-a newer one, and the SyncGroup of a member that leaves: Kafka answers neither. The modules of the requests and timers.py
-use phases.py, which uses membership.py, replies.py and rules.py; nothing calls upwards.
+Each function has the group, the event and the current time in seconds as arguments, changes the group and returns
+effects. Pending requests are kept in the group as tickets, and each is answered exactly once. Two kinds are never
+answered, as by Kafka: a request that the same member replaced with a newer one, and the SyncGroup of a member that
+leaves.
+
+The modules of the requests and timers.py use phases.py, which uses membership.py, replies.py and rules.py.
 Source: Kafka's GroupMetadataManager (4.2).
 """
 
@@ -28,19 +30,22 @@ REQUESTS: Mapping[type, Callable[..., Effects]] = {Join: join, Sync: sync, Heart
 
 
 def receive(group: ClassicGroup, event: Event, now: float) -> Effects:
-    """Change the group as a request wants it, and return the effects."""
+    """Handle a request; return the effects."""
     return REQUESTS[type(event)](group, event, now)
 
 
-def absent(event: Event) -> Effects:
-    """What is answered for a group that does not exist; a JoinGroup without id makes it, and does not come here."""
+def receive_without_group(event: Event) -> Effects:
+    """Answer a request for a group that does not exist with UNKNOWN_MEMBER_ID.
+
+    A JoinGroup without member id creates the group and is handled elsewhere.
+    """
     match event:
         case Heartbeat():
-            return [replies.heartbeat_answer(event.ticket, UNKNOWN_MEMBER_ID)]
+            return [replies.heartbeat_response(event.ticket, UNKNOWN_MEMBER_ID)]
         case Join():
             return [replies.join_error(event.ticket, UNKNOWN_MEMBER_ID, event.member_id)]
         case Sync():
             return [replies.sync_error(event.ticket, UNKNOWN_MEMBER_ID)]
         case Leave():
-            answers = [replies.leave_answer(leaving, UNKNOWN_MEMBER_ID) for leaving in event.members]
+            answers = [replies.leave_response_member(leaving, UNKNOWN_MEMBER_ID) for leaving in event.members]
             return [Reply(event.ticket, LeaveGroupResponse(members=answers))]

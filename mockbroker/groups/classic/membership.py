@@ -1,4 +1,4 @@
-"""Members of a classic group: they leave, their sessions are renewed, and ids that were given out are forgotten.
+"""Changes to the members of a classic group: removal, renewal of sessions, and removal of pending members.
 
 Source: Kafka's GroupMetadataManager and ClassicGroup (4.2).
 """
@@ -9,40 +9,41 @@ from kwire import ErrorCode
 from mockbroker.base.effects import Effects, Note
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.classic import replies
-from mockbroker.groups.classic.state import ClassicGroup, Member, pending_of
-from mockbroker.groups.coordinated import member_note, session_of
+from mockbroker.groups.classic.state import ClassicGroup, Member, pending_member_timer
+from mockbroker.groups.coordinated import member_note, session_timer
 
 
 def remove(group: ClassicGroup, member: Member, event: EventKind, reason: str) -> Effects:
-    """Take a member out; its parked JoinGroup is answered, the group is not yet told."""
+    """Remove a member and answer its pending JoinGroup. The caller starts the rebalance."""
     effects: Effects = [member_note(group, event, member, reason)]
-    if ticket := group.take_join(member):
+    if ticket := group.pop_pending_join(member):
         effects.append(replies.join_error(ticket, ErrorCode.UNKNOWN_MEMBER_ID, ""))
-    group.remove(member)
-    group.unsynced.discard(member.member_id)
-    group.waits.forget(session_of(member.member_id))
+    group.remove_member(member)
+    group.pending_sync_members.discard(member.member_id)
+    group.timers.forget(session_timer(member.member_id))
     if group.leader == member.member_id:
-        group.leader = ""  # until ``inherit``; many may go at once
+        group.leader = ""  # until ``ensure_leader``; several members may be removed first
     return effects
 
 
-def inherit(group: ClassicGroup) -> None:
-    """If the leader has gone, the first of those who are left leads."""
+def ensure_leader(group: ClassicGroup) -> None:
+    """Choose the first member in map order as the leader if the leader was removed."""
     if not group.leader and group.members:
         group.leader = group.in_map_order()[0].member_id
 
 
-def renew(group: ClassicGroup, member: Member, now: float) -> None:
-    """The member's session begins anew."""
-    group.waits.set(session_of(member.member_id), now + member.session_timeout)
+def renew_session(group: ClassicGroup, member: Member, now: float) -> None:
+    """Restart the session timeout of a member."""
+    group.timers.set(session_timer(member.member_id), now + member.session_timeout)
 
 
-def forget_pending(group: ClassicGroup, member_id: str) -> str:
-    """The id is not given out any more; the client that had it."""
-    group.waits.forget(pending_of(member_id))
-    return group.pending.pop(member_id)
+def remove_pending_member(group: ClassicGroup, member_id: str) -> str:
+    """Remove a pending member id; return the client id of its client."""
+    group.timers.forget(pending_member_timer(member_id))
+    return group.pending_members.pop(member_id)
 
 
-def pending_gone(group: ClassicGroup, event: EventKind, member_id: str, reason: str) -> Note:
-    client_id = forget_pending(group, member_id)
+def pending_member_removed(group: ClassicGroup, event: EventKind, member_id: str, reason: str) -> Note:
+    """Remove a pending member id; return the event for the journal."""
+    client_id = remove_pending_member(group, member_id)
     return Note(event=event, group=group.group_id, member_id=member_id, client_id=client_id, reason=reason)

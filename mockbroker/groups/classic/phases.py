@@ -1,4 +1,4 @@
-"""The phases of a rebalance: it begins, the join phase ends, a leader is elected.
+"""The phases of a rebalance: its start, the end of the join phase, and the election of the leader.
 
 Source: Kafka's GroupMetadataManager and ClassicGroup (4.2).
 """
@@ -9,86 +9,95 @@ from kwire import ErrorCode
 from mockbroker.base.effects import Effects, Note
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.classic import membership, replies, rules
-from mockbroker.groups.classic.state import COMPLETING, DELAY, EMPTY, JOIN, PREPARING, SYNC, ClassicGroup
+from mockbroker.groups.classic.state import (
+    COMPLETING,
+    EMPTY,
+    INITIAL_DELAY_TIMER,
+    JOIN_TIMER,
+    PREPARING,
+    SYNC_TIMER,
+    ClassicGroup,
+)
 
 
 def rebalance(group: ClassicGroup, reason: str, now: float) -> Effects:
-    """Members came or went: begin a join phase, or end the one that waited for them."""
-    membership.inherit(group)
-    begun = [] if group.state is PREPARING else prepare(group, reason, now)
-    return begun + complete_if_all_joined(group, now)
+    """Start a join phase because the members changed, unless one is in progress; complete it if all have joined."""
+    membership.ensure_leader(group)
+    effects = [] if group.state is PREPARING else prepare_rebalance(group, reason, now)
+    return effects + maybe_complete_join_phase(group, now)
 
 
-def prepare(group: ClassicGroup, reason: str, now: float) -> Effects:
-    """Enter PreparingRebalance: every parked SyncGroup is told, and the join phase gets its deadline."""
+def prepare_rebalance(group: ClassicGroup, reason: str, now: float) -> Effects:
+    """Enter PreparingRebalance: fail pending SyncGroups and set the deadline of the join phase."""
     effects: Effects = []
     if group.state is COMPLETING:
-        effects += interrupt_syncs(group, now)
-    group.waits.forget(SYNC)
-    group.unsynced.clear()
-    first = group.state is EMPTY
-    group.move_to(PREPARING, now)
-    if first:
-        group.delay = group.initial_delay
-        group.delay_left = max(group.rebalance_timeout() - group.delay, 0.0)
-        group.joined_in_delay = False
-        group.waits.set(DELAY, now + group.delay)
+        effects += fail_pending_syncs(group, now)
+    group.timers.forget(SYNC_TIMER)
+    group.pending_sync_members.clear()
+    was_empty = group.state is EMPTY
+    group.transition_to(PREPARING, now)
+    if was_empty:
+        group.current_delay = group.initial_delay
+        group.remaining_delay = max(group.rebalance_timeout() - group.current_delay, 0.0)
+        group.new_member_added = False
+        group.timers.set(INITIAL_DELAY_TIMER, now + group.current_delay)
     else:
-        group.waits.set(JOIN, now + group.rebalance_timeout())
+        group.timers.set(JOIN_TIMER, now + group.rebalance_timeout())
     effects.append(Note(event=EventKind.REBALANCE, group=group.group_id, generation=group.generation, reason=reason))
     return effects
 
 
-def turn_away(group: ClassicGroup, error: ErrorCode) -> Effects:
-    """Answers to everybody who is parked in a group that is about to be no more, here or at all."""
+def fail_pending_requests(group: ClassicGroup, error: ErrorCode) -> Effects:
+    """Answer all pending JoinGroups and SyncGroups with an error: the group is unloaded, deleted or converted."""
     effects: Effects = []
     for member in group.in_map_order():
-        if ticket := group.take_join(member):
+        if ticket := group.pop_pending_join(member):
             effects.append(replies.join_error(ticket, error, member.member_id))
-        if member.sync is not None:
-            effects.append(replies.sync_error(member.sync, error))
-            member.sync = None
+        if member.pending_sync is not None:
+            effects.append(replies.sync_error(member.pending_sync, error))
+            member.pending_sync = None
     return effects
 
 
-def interrupt_syncs(group: ClassicGroup, now: float) -> Effects:
+def fail_pending_syncs(group: ClassicGroup, now: float) -> Effects:
+    """Clear all assignments, and answer pending SyncGroups with REBALANCE_IN_PROGRESS."""
     effects: Effects = []
     for member in group.members.values():
         member.assignment = b""
-        if member.sync is not None:
-            effects.append(replies.sync_error(member.sync, ErrorCode.REBALANCE_IN_PROGRESS))
-            member.sync = None
-            membership.renew(group, member, now)
+        if member.pending_sync is not None:
+            effects.append(replies.sync_error(member.pending_sync, ErrorCode.REBALANCE_IN_PROGRESS))
+            member.pending_sync = None
+            membership.renew_session(group, member, now)
     return effects
 
 
-def complete_if_all_joined(group: ClassicGroup, now: float) -> Effects:
-    """The join phase ends early when nobody is missing, but never while the initial delay runs."""
-    if group.state is PREPARING and DELAY not in group.waits and group.all_joined():
-        return complete_join(group, now)
+def maybe_complete_join_phase(group: ClassicGroup, now: float) -> Effects:
+    """Complete the join phase if all members have joined, but not during the initial rebalance delay."""
+    if group.state is PREPARING and INITIAL_DELAY_TIMER not in group.timers and group.all_members_joined():
+        return complete_join_phase(group, now)
     return []
 
 
-def complete_join(group: ClassicGroup, now: float) -> Effects:
-    """The join phase ends: who did not come is out, and a new generation begins."""
+def complete_join_phase(group: ClassicGroup, now: float) -> Effects:
+    """End the join phase: remove dynamic members that did not rejoin, and start a new generation."""
     effects: Effects = []
-    group.waits.forget(JOIN)
-    group.waits.forget(DELAY)
-    late = [] if group.parked_joins == len(group.members) else group.in_map_order()
-    for member in [m for m in late if m.join is None and m.instance_id is None]:
+    group.timers.forget(JOIN_TIMER)
+    group.timers.forget(INITIAL_DELAY_TIMER)
+    members = [] if group.pending_join_count == len(group.members) else group.in_map_order()
+    for member in [m for m in members if m.pending_join is None and m.instance_id is None]:
         effects += membership.remove(group, member, EventKind.EXPIRE, "no JoinGroup within the rebalance timeout")
-    if group.members and not group.parked_joins:  # static members, all of them away: wait once more
-        group.waits.set(JOIN, now + group.rebalance_timeout())
+    if group.members and not group.pending_join_count:  # only static members, and none has rejoined: wait again
+        group.timers.set(JOIN_TIMER, now + group.rebalance_timeout())
         return effects
-    elect(group)
+    elect_leader(group)
     group.generation += 1
     if not group.members:
-        group.move_to(EMPTY, now)
+        group.transition_to(EMPTY, now)
         group.protocol = None
         effects.append(Note(event=EventKind.EMPTY, group=group.group_id, generation=group.generation))
         return effects
-    group.protocol = rules.choose_protocol(group)
-    group.move_to(COMPLETING, now)
+    group.protocol = rules.select_protocol(group)
+    group.transition_to(COMPLETING, now)
     effects.append(
         Note(
             event=EventKind.GENERATION,
@@ -101,18 +110,18 @@ def complete_join(group: ClassicGroup, now: float) -> Effects:
         )
     )
     for member in group.members.values():
-        if ticket := group.take_join(member):
-            effects.append(replies.joined(group, ticket, member))
-        if member.new:
-            member.new = False
-        membership.renew(group, member, now)
-    group.unsynced = set(group.members)
-    group.waits.set(SYNC, now + group.rebalance_timeout())
+        if ticket := group.pop_pending_join(member):
+            effects.append(replies.join_response(group, ticket, member))
+        if member.is_new:
+            member.is_new = False
+        membership.renew_session(group, member, now)
+    group.pending_sync_members = set(group.members)
+    group.timers.set(SYNC_TIMER, now + group.rebalance_timeout())
     return effects
 
 
-def elect(group: ClassicGroup) -> None:
-    """A leader that did not come back is replaced by the first who did."""
-    membership.inherit(group)
-    if group.members and group.members[group.leader].join is None:
-        group.leader = next(member.member_id for member in group.in_map_order() if member.join is not None)
+def elect_leader(group: ClassicGroup) -> None:
+    """Replace a leader that did not rejoin by the first member in map order that did."""
+    membership.ensure_leader(group)
+    if group.members and group.members[group.leader].pending_join is None:
+        group.leader = next(member.member_id for member in group.in_map_order() if member.pending_join is not None)

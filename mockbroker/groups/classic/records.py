@@ -1,6 +1,7 @@
-"""A classic group as one record: written, and made of it again.
+"""The record of a classic group, to which it is written and from which it is loaded.
 
-It is written when a group is Stable or Empty. A new coordinator knows nothing of a rebalance; the members come again.
+It is written in the states Stable and Empty. So a new coordinator does not know about a rebalance in progress; the
+members rejoin.
 Source: Kafka's GroupCoordinatorRecordHelpers.newGroupMetadataRecord.
 """
 
@@ -13,54 +14,54 @@ from kwire.blobs.offsets_topic import GroupMetadataKey, GroupMetadataValue
 from mockbroker.groups.classic import membership
 from mockbroker.groups.classic.state import EMPTY, STABLE, ClassicGroup, Member
 from mockbroker.groups.group_type import Context
-from mockbroker.groups.records.image import Change, encoded
-from mockbroker.groups.records.wall_time import Wall
+from mockbroker.groups.records.image import Change, encode
+from mockbroker.groups.records.wall_time import WallClock
 
 VERSION = 3
 
 
-def is_settled(group: ClassicGroup) -> bool:
-    """True in the states that are written."""
+def is_persisted_state(group: ClassicGroup) -> bool:
+    """Return whether the record is written in the state of the group."""
     return group.state in (STABLE, EMPTY)
 
 
-def changed(group: ClassicGroup, wall: Wall) -> Iterator[Change]:
-    """Return the record if anything in it may have changed; during a rebalance only the first of a new group."""
+def changed_records(group: ClassicGroup, wall: WallClock) -> Iterator[Change]:
+    """Return the record if it may have changed; during a rebalance only the creation record of a new group."""
     if not group.changes:
         return
-    written = record(group, wall)
-    if written is None and group.begun and "begun" in group.changes:
-        written = begun(group, wall)
+    written = group_record(group, wall)
+    if written is None and group.has_record and "has_record" in group.changes:
+        written = creation_record(group, wall)
     if written is not None:
-        yield encoded(*written)
+        yield encode(*written)
 
 
-def encoded_key(group_id: str) -> bytes:
+def encode_key(group_id: str) -> bytes:
     return encode_stored(GroupMetadataKey(group=group_id), 0)
 
 
-def record(group: ClassicGroup, wall: Wall) -> tuple[GroupMetadataKey, GroupMetadataValue, int] | None:
-    """Key, value and version; None if nobody ever joined, or during a rebalance."""
-    if not is_settled(group) or not (group.protocol_type or group.generation or group.begun):
+def group_record(group: ClassicGroup, wall: WallClock) -> tuple[GroupMetadataKey, GroupMetadataValue, int] | None:
+    """Return key, value and version; None during a rebalance, or if the group has no record."""
+    if not is_persisted_state(group) or not (group.protocol_type or group.generation or group.has_record):
         return None
     value = GroupMetadataValue(
         protocol_type=group.protocol_type,
         generation=group.generation,
         protocol=group.protocol,
         leader=group.leader or None,
-        current_state_timestamp=wall.ms(group.since),
-        members=[_written(group, member) for member in group.members.values()],
+        current_state_timestamp=wall.to_ms(group.state_since),
+        members=[_member_record(group, member) for member in group.members.values()],
     )
     return GroupMetadataKey(group=group.group_id), value, VERSION
 
 
-def begun(group: ClassicGroup, wall: Wall) -> tuple[GroupMetadataKey, GroupMetadataValue, int]:
-    """The first record of a group that a JoinGroup made, whatever comes of that."""
-    value = GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=wall.ms(group.since))
+def creation_record(group: ClassicGroup, wall: WallClock) -> tuple[GroupMetadataKey, GroupMetadataValue, int]:
+    """Return the first record of a group that a JoinGroup created, which is written even if the join is rejected."""
+    value = GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=wall.to_ms(group.state_since))
     return GroupMetadataKey(group=group.group_id), value, VERSION
 
 
-def _written(group: ClassicGroup, member: Member) -> GroupMetadataValue.Member:
+def _member_record(group: ClassicGroup, member: Member) -> GroupMetadataValue.Member:
     assert group.protocol is not None
     return GroupMetadataValue.Member(
         member_id=member.member_id,
@@ -74,27 +75,30 @@ def _written(group: ClassicGroup, member: Member) -> GroupMetadataValue.Member:
     )
 
 
-def rebuilt(group_id: str, value: GroupMetadataValue, context: Context, wall: Wall, now: float) -> ClassicGroup:
-    """Return the group of a record; every session begins again at ``now``."""
-    group = ClassicGroup.configured(group_id, context.settings, now, context.quirks)
-    group.begun = True
+def group_from_record(
+    group_id: str, value: GroupMetadataValue, context: Context, wall: WallClock, now: float
+) -> ClassicGroup:
+    """Create a group from its record; all sessions restart at ``now``."""
+    group = ClassicGroup.from_settings(group_id, context.settings, now, context.quirks)
+    group.has_record = True
     group.state = STABLE if value.members else EMPTY
     if value.current_state_timestamp >= 0:
-        group.since = wall.at(value.current_state_timestamp)
+        group.state_since = wall.from_ms(value.current_state_timestamp)
     group.generation, group.protocol_type = value.generation, value.protocol_type
     group.protocol, group.leader = (value.protocol or "") if value.members else value.protocol, value.leader or ""
-    for told in value.members:
+    for stored in value.members:
         member = Member(
-            member_id=told.member_id,
-            instance_id=told.group_instance_id,
-            client_id=told.client_id,
-            client_host=told.client_host,
-            session_timeout=told.session_timeout / 1000,
-            rebalance_timeout=(told.rebalance_timeout if told.rebalance_timeout >= 0 else told.session_timeout) / 1000,
-            protocols=[(value.protocol or "", told.subscription)],
-            assignment=told.assignment,
-            new=False,
+            member_id=stored.member_id,
+            instance_id=stored.group_instance_id,
+            client_id=stored.client_id,
+            client_host=stored.client_host,
+            session_timeout=stored.session_timeout / 1000,
+            rebalance_timeout=(stored.rebalance_timeout if stored.rebalance_timeout >= 0 else stored.session_timeout)
+            / 1000,
+            protocols=[(value.protocol or "", stored.subscription)],
+            assignment=stored.assignment,
+            is_new=False,
         )
-        group.add(member)
-        membership.renew(group, member, now)
+        group.add_member(member)
+        membership.renew_session(group, member, now)
     return group

@@ -1,4 +1,4 @@
-"""The answers of the classic protocol."""
+"""The responses of the classic protocol."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kwire.messages.leave_group import LeaveGroupResponse
 from kwire.messages.sync_group import SyncGroupResponse
 from mockbroker.base.effects import Reply, Ticket
 from mockbroker.groups.classic.state import ClassicGroup, Member
-from mockbroker.groups.events import Leaving
+from mockbroker.groups.events import LeavingMember
 
 
 def join_error(ticket: Ticket, error: ErrorCode, member_id: str) -> Reply:
-    """A JoinGroup that is refused; most refusals echo the id that was given."""
+    """Return the response to a rejected JoinGroup. ``member_id``: that of the request, or empty for some errors."""
     return Reply(ticket, JoinGroupResponse(error_code=error, protocol_name=None, member_id=member_id))
 
 
@@ -23,25 +23,28 @@ def sync_error(ticket: Ticket, error: ErrorCode) -> Reply:
     return Reply(ticket, SyncGroupResponse(error_code=error))
 
 
-def heartbeat_answer(ticket: Ticket, error: ErrorCode) -> Reply:
-    response, encoded = _heartbeat_answer(error)
+def heartbeat_response(ticket: Ticket, error: ErrorCode) -> Reply:
+    response, encoded = _heartbeat_response(error)
     return Reply(ticket, response, encoded)
 
 
 @cache
-def _heartbeat_answer(error: ErrorCode) -> tuple[HeartbeatResponse, dict[int, bytes]]:
+def _heartbeat_response(error: ErrorCode) -> tuple[HeartbeatResponse, dict[int, bytes]]:
     return HeartbeatResponse(error_code=error), {}
 
 
-def leave_answer(leaving: Leaving, error: ErrorCode) -> LeaveGroupResponse.Member:
-    """One member's line of a LeaveGroup answer: the ids are echoed."""
+def leave_response_member(leaving: LeavingMember, error: ErrorCode) -> LeaveGroupResponse.Member:
+    """Return the result for one member of a LeaveGroup, with the ids of the request."""
     return LeaveGroupResponse.Member(
         member_id=leaving.member_id, group_instance_id=leaving.instance_id, error_code=error
     )
 
 
-def joined(group: ClassicGroup, ticket: Ticket, member: Member) -> Reply:
-    """The answer of a join phase; only the leader sees who is there, and only the metadata of the chosen protocol."""
+def join_response(group: ClassicGroup, ticket: Ticket, member: Member) -> Reply:
+    """Return the response at the end of the join phase.
+
+    Only the leader gets the list of members, with their metadata of the selected protocol.
+    """
     assert group.protocol is not None
     members: list[JoinGroupResponse.Member] = []
     if member.member_id == group.leader:
@@ -66,7 +69,7 @@ def joined(group: ClassicGroup, ticket: Ticket, member: Member) -> Reply:
     )
 
 
-def synced(group: ClassicGroup, ticket: Ticket, member: Member) -> Reply:
+def sync_response(group: ClassicGroup, ticket: Ticket, member: Member) -> Reply:
     return Reply(
         ticket,
         SyncGroupResponse(

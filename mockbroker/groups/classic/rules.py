@@ -1,4 +1,4 @@
-"""Decision tables of the classic group, and the order of checks. Tables run, so they cannot drift from the code.
+"""The decision tables of a classic group, and the order of checks.
 
 Source: Kafka's GroupMetadataManager and ClassicGroup (4.2).
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from kwire import ErrorCode
 from kwire.java import map_order
 from mockbroker.groups.classic.state import COMPLETING, EMPTY, PREPARING, STABLE, ClassicGroup, Member, State
-from mockbroker.groups.events import Commit, Heartbeat, Join, Leaving, Sync
+from mockbroker.groups.events import Commit, Heartbeat, Join, LeavingMember, Sync
 
 NONE = ErrorCode.NONE
 UNKNOWN_MEMBER_ID = ErrorCode.UNKNOWN_MEMBER_ID
@@ -20,27 +20,27 @@ FENCED_INSTANCE_ID = ErrorCode.FENCED_INSTANCE_ID
 REBALANCE_IN_PROGRESS = ErrorCode.REBALANCE_IN_PROGRESS
 INCONSISTENT_GROUP_PROTOCOL = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
-NEW_MEMBER_TIMEOUT = 300.0  # seconds a first join may stay parked; Kafka's classicGroupNewMemberJoinTimeoutMs
+NEW_MEMBER_TIMEOUT = 300.0  # seconds that a first join may be pending; Kafka's classicGroupNewMemberJoinTimeoutMs
 
 Identified = Sync | Heartbeat | Commit
-Identity = Identified | Join | Leaving
+Identity = Identified | Join | LeavingMember
 Check = tuple[ErrorCode, Callable[[ClassicGroup, Identity], bool]]
 
-# Which static member asks: the first that holds is the answer.
+# Checks of a request with an instance id: the first that holds determines the error.
 STATIC_CHECKS: tuple[Check, ...] = (
-    (UNKNOWN_MEMBER_ID, lambda group, event: event.instance_id not in group.static),
-    (FENCED_INSTANCE_ID, lambda group, event: group.holder(event.instance_id) != event.member_id),
+    (UNKNOWN_MEMBER_ID, lambda group, event: event.instance_id not in group.static_members),
+    (FENCED_INSTANCE_ID, lambda group, event: group.static_member_id(event.instance_id) != event.member_id),
 )
 
-# What a member in good standing is told. In CompletingRebalance a heartbeat is answered normally.
-HEARTBEAT = {
+# The error of a valid Heartbeat, by state.
+HEARTBEAT_ERRORS = {
     EMPTY: UNKNOWN_MEMBER_ID,
     PREPARING: REBALANCE_IN_PROGRESS,
     COMPLETING: NONE,
     STABLE: NONE,
 }
-# Commits before rejoining are welcome; between the phases nobody owns anything.
-COMMIT = {
+# The error of a valid OffsetCommit, by state. Members may commit before they rejoin, but not before they sync.
+COMMIT_ERRORS = {
     EMPTY: NONE,
     PREPARING: NONE,
     COMPLETING: REBALANCE_IN_PROGRESS,
@@ -49,7 +49,7 @@ COMMIT = {
 
 
 def identity_error(group: ClassicGroup, event: Identity) -> ErrorCode:
-    """What is wrong with who says that it is a member, or NONE."""
+    """Return the error if the member id or instance id is not that of a member, else NONE."""
     if event.instance_id is not None:
         for error, holds in STATIC_CHECKS:
             if holds(group, event):
@@ -58,14 +58,14 @@ def identity_error(group: ClassicGroup, event: Identity) -> ErrorCode:
 
 
 def member_error(group: ClassicGroup, event: Identified) -> ErrorCode:
-    """What is wrong with who asks for a generation, or NONE."""
+    """Return the error if the member or its generation is not valid, else NONE."""
     if error := identity_error(group, event):
         return error
     return ILLEGAL_GENERATION if event.generation != group.generation else NONE
 
 
 def sync_error(group: ClassicGroup, event: Sync) -> ErrorCode:
-    """What is wrong with a SyncGroup, or NONE if it can be parked or answered."""
+    """Return the error of a SyncGroup, or NONE."""
     if error := member_error(group, event):
         return error
     if event.protocol_type not in (None, group.protocol_type) or event.protocol_name not in (None, group.protocol):
@@ -74,87 +74,93 @@ def sync_error(group: ClassicGroup, event: Sync) -> ErrorCode:
 
 
 def commit_error(group: ClassicGroup, event: Commit) -> ErrorCode:
-    """What is wrong with an OffsetCommit, or NONE. A group without members takes commits from anybody."""
+    """Return the error of an OffsetCommit, or NONE. An empty group accepts commits of clients that are not members."""
     if event.generation < 0 and group.state is EMPTY:
         return NONE
-    if event.names_member:
-        return member_error(group, event) or COMMIT[group.state]
+    if event.has_member_identity:
+        return member_error(group, event) or COMMIT_ERRORS[group.state]
     return UNKNOWN_MEMBER_ID
 
 
 def transactional_commit_error(group: ClassicGroup, event: Commit) -> ErrorCode:
-    """What is wrong with a TxnOffsetCommit, or NONE: the state of the group does not matter."""
-    return member_error(group, event) if event.names_member else NONE
+    """Return the error of a TxnOffsetCommit, or NONE. The state of the group is not checked."""
+    return member_error(group, event) if event.has_member_identity else NONE
 
 
-# Refusals of a JoinGroup before its member is looked up: the first that holds is the answer.
+# Checks of a JoinGroup before those of its member: the first that holds determines the error.
 JOIN_CHECKS: tuple[tuple[ErrorCode, Callable[[ClassicGroup, Join], bool]], ...] = (
-    (ErrorCode.GROUP_MAX_SIZE_REACHED, lambda group, event: not has_room(group, event)),
-    (INCONSISTENT_GROUP_PROTOCOL, lambda group, event: not protocols_fit(group, event)),
-    # the id was given to a dynamic member
-    (ErrorCode.UNKNOWN_SERVER_ERROR, lambda group, event: static_join_with_pending_id(group, event)),
+    (ErrorCode.GROUP_MAX_SIZE_REACHED, lambda group, event: not accepts_joining_member(group, event)),
+    (INCONSISTENT_GROUP_PROTOCOL, lambda group, event: not supports_protocols(group, event)),
+    # the member id was assigned to a dynamic member
+    (ErrorCode.UNKNOWN_SERVER_ERROR, lambda group, event: is_static_with_pending_id(group, event)),
 )
-WITHOUT_MEMBER_ID = {ErrorCode.GROUP_MAX_SIZE_REACHED, ErrorCode.UNKNOWN_SERVER_ERROR}  # refusals that echo no id
+ERRORS_WITHOUT_MEMBER_ID = {
+    ErrorCode.GROUP_MAX_SIZE_REACHED,
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+}  # the response has no id
 
-# Room for a JoinGroup, by state. Ids that were only given out do not count.
-ROOM: Mapping[State, Callable[[ClassicGroup, Member | None], bool]] = {
+# Whether the size of the group allows a JoinGroup, by state. Pending members do not count.
+ACCEPTS_JOIN: Mapping[State, Callable[[ClassicGroup, Member | None], bool]] = {
     EMPTY: lambda _group, _member: True,
-    PREPARING: lambda group, member: has_joined(member) or group.parked_joins < group.max_size,
+    PREPARING: lambda group, member: has_pending_join(member) or group.pending_join_count < group.max_size,
     COMPLETING: lambda group, member: member is not None or len(group.members) < group.max_size,
     STABLE: lambda group, member: member is not None or len(group.members) < group.max_size,
 }
 
-# A member that joins again with the protocols it had gets the current generation, without a rebalance: (state, leads).
-# A leader of a stable group that joins again wants to assign again.
+# A member that rejoins with unchanged protocols gets the current generation without a rebalance in these cases: state,
+# and whether the member is the leader. A leader that rejoins a stable group requests a new assignment.
 CURRENT_GENERATION = {(COMPLETING, True), (COMPLETING, False), (STABLE, False)}
 
 
 def join_error(group: ClassicGroup, event: Join) -> ErrorCode:
-    """Return why a JoinGroup is refused, or NONE. A client without id, or with one that was just given, is new."""
+    """Return the error of a JoinGroup, or NONE."""
     for error, holds in JOIN_CHECKS:
         if holds(group, event):
             return error
-    return NONE if not event.member_id or event.member_id in group.pending else identity_error(group, event)
+    return NONE if not event.member_id or event.member_id in group.pending_members else identity_error(group, event)
 
 
-def exhausts_ids(event: Join, unused_ids: int, limit: int) -> bool:
-    """True if a member id would have to be given out, and ``limit`` are that no member uses yet."""
-    needs_id = event.id_required and not event.member_id and event.instance_id is None
-    return needs_id and unused_ids >= limit
+def exceeds_pending_members(event: Join, pending_member_count: int, limit: int) -> bool:
+    """Return whether a JoinGroup needs a new pending member, and there are ``limit`` pending members already."""
+    needs_id = event.require_member_id and not event.member_id and event.instance_id is None
+    return needs_id and pending_member_count >= limit
 
 
-def has_room(group: ClassicGroup, event: Join) -> bool:
-    """True if the group takes one more, by group.max.size."""
-    return ROOM[group.state](group, group.members.get(event.member_id))
+def accepts_joining_member(group: ClassicGroup, event: Join) -> bool:
+    """Return whether group.max.size allows the join."""
+    return ACCEPTS_JOIN[group.state](group, group.members.get(event.member_id))
 
 
-def has_joined(member: Member | None) -> bool:
-    """True if a JoinGroup of the member is pending."""
-    return member is not None and member.join is not None
+def has_pending_join(member: Member | None) -> bool:
+    """Return whether a JoinGroup of the member is pending."""
+    return member is not None and member.pending_join is not None
 
 
-def static_join_with_pending_id(group: ClassicGroup, event: Join) -> bool:
-    """True for a static member with an id that was given out and not used yet."""
-    return event.instance_id is not None and event.member_id in group.pending
+def is_static_with_pending_id(group: ClassicGroup, event: Join) -> bool:
+    """Return whether a static member joins with a pending member id."""
+    return event.instance_id is not None and event.member_id in group.pending_members
 
 
 def gets_current_generation(group: ClassicGroup, member: Member, event: Join) -> bool:
-    """True if a member that joins again is answered at once."""
-    same = list(member.protocols) == list(event.protocols)
-    return same and (group.state, member.member_id == group.leader) in CURRENT_GENERATION
+    """Return whether a member that rejoins is answered at once, with the current generation."""
+    unchanged = list(member.protocols) == list(event.protocols)
+    return unchanged and (group.state, member.member_id == group.leader) in CURRENT_GENERATION
 
 
-def protocols_fit(group: ClassicGroup, event: Join) -> bool:
-    """True if the group can take a member with these protocols."""
+def supports_protocols(group: ClassicGroup, event: Join) -> bool:
+    """Return whether the group supports the protocol type and one of the protocols of a JoinGroup."""
     if not group.members:
         return bool(event.protocol_type) and bool(event.protocols)
-    return event.protocol_type == group.protocol_type and any(group.all_can(name) for name, _ in event.protocols)
+    return event.protocol_type == group.protocol_type and any(group.all_support(name) for name, _ in event.protocols)
 
 
-def choose_protocol(group: ClassicGroup) -> str:
-    """Each member votes for the first name it offers that all can do; most votes win, ties by HashMap order."""
+def select_protocol(group: ClassicGroup) -> str:
+    """Return the protocol with most votes. Each member votes for its first protocol that all members support.
+
+    Of protocols with equal votes, the first one in the order of a Java HashMap is selected.
+    """
     votes = Counter(
-        next(name for name, _ in member.protocols if group.all_can(name)) for member in group.members.values()
+        next(name for name, _ in member.protocols if group.all_support(name)) for member in group.members.values()
     )
     names = map_order(votes)
     return max(reversed(names) if group.quirks.last_protocol_wins_ties else names, key=lambda name: votes[name])

@@ -1,4 +1,4 @@
-"""A classic group and its members: data, and the moves between states that are legal."""
+"""The state of a classic group and its members, and the valid transitions between states."""
 
 from __future__ import annotations
 
@@ -14,47 +14,62 @@ from mockbroker.base.effects import Ticket
 from mockbroker.base.release import SINCE_4_0, Quirks
 from mockbroker.base.settings import Settings
 from mockbroker.groups.changes import Changes, Recorded
-from mockbroker.groups.coordinated import CoordinatedGroup, Wait
+from mockbroker.groups.coordinated import CoordinatedGroup, Timer
 from mockbroker.groups.offsets import Offsets
 
 CLASSIC = "classic"
 
 
 class State(Enum):
-    """States by the names that tools know. Source: Kafka's ClassicGroupState."""
+    """The states, with the names that DescribeGroups reports. Source: Kafka's ClassicGroupState."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
     COMPLETING = "CompletingRebalance"
     STABLE = "Stable"
 
-    __hash__ = object.__hash__  # each is there once; tables are asked for every heartbeat
+    __hash__ = object.__hash__  # by identity, for fast lookups at every heartbeat
 
 
-EMPTY, PREPARING, COMPLETING, STABLE = State  # a name is read in a fifth of the time that an enum takes
-COMES_FROM = {
+EMPTY, PREPARING, COMPLETING, STABLE = State  # reading a module name is five times as fast as reading an enum member
+VALID_PREVIOUS_STATES = {
     EMPTY: {PREPARING},
     PREPARING: {STABLE, COMPLETING, EMPTY},
     COMPLETING: {PREPARING},
     STABLE: {COMPLETING},
 }
 
-# What a group waits for: (kind, member id or ""). "delay" is the initial rebalance delay, "join" and "sync" bound the
-# two phases of a rebalance, "session" is a member's, "pending" that of a member id nobody has used yet.
-DELAY: Wait = ("delay", "")
-JOIN: Wait = ("join", "")
-SYNC: Wait = ("sync", "")
+# Timers: kind, and member id or "". "delay" is the initial rebalance delay, "join" ends the join phase, "sync" ends the
+# wait for pending syncs, "session" is the session timeout of a member, "pending" that of a pending member.
+INITIAL_DELAY_TIMER: Timer = ("delay", "")
+JOIN_TIMER: Timer = ("join", "")
+SYNC_TIMER: Timer = ("sync", "")
 
 
-def pending_of(member_id: str) -> Wait:
+def pending_member_timer(member_id: str) -> Timer:
+    """Return the key of the timeout of a pending member."""
     return ("pending", member_id)
 
 
 @dataclass(slots=True, kw_only=True)
 class Member(Recorded):
-    """``join`` and ``sync``: tickets of parked requests. ``new``: its first join is not answered yet."""
+    """A member of a classic group.
 
-    TRANSIENT: ClassVar[frozenset[str]] = frozenset({"new", "join", "sync"})
+    Attributes:
+        member_id: Member id.
+        instance_id: ``group.instance.id`` of a static member.
+        client_id: The ``client.id`` of the request header.
+        client_host: Address of the client.
+        session_timeout: Session timeout in seconds.
+        rebalance_timeout: Rebalance timeout in seconds.
+        protocols: Names and metadata of the supported protocols, in order of preference.
+        assignment: Assignment in the current generation.
+        is_new: Whether the first join of the member has not been answered yet.
+        pending_join: Ticket of the pending JoinGroup.
+        pending_sync: Ticket of the pending SyncGroup.
+    """
+
+    TRANSIENT: ClassVar[frozenset[str]] = frozenset({"is_new", "pending_join", "pending_sync"})
 
     member_id: str
     instance_id: str | None = None
@@ -64,26 +79,45 @@ class Member(Recorded):
     rebalance_timeout: float
     protocols: Sequence[tuple[str, bytes]]
     assignment: bytes = b""
-    new: bool = True
-    join: Ticket | None = None
-    sync: Ticket | None = None
+    is_new: bool = True
+    pending_join: Ticket | None = None
+    pending_sync: Ticket | None = None
 
     def metadata(self, protocol: str) -> bytes:
-        """What the member said under this protocol name; the first counts if it said it twice."""
+        """Return the metadata of a protocol; the first if the member sent the protocol twice."""
         return next(metadata for name, metadata in self.protocols if name == protocol)
 
 
 @dataclass(slots=True, kw_only=True)
 class ClassicGroup(CoordinatedGroup):
-    """``quirks``: where the coordinator of the release differs (release.py).
-    ``static``: instance id to member id. ``since``: when the state was entered.
-    ``pending``: member ids given out by MEMBER_ID_REQUIRED, and to which client. ``unsynced``: members whose SyncGroup
-    is due.
-    ``offered``: how many members offer each protocol. ``most_members``: the most there ever were at a time.
-    ``begun``: it is written though nobody is in it yet, as a JoinGroup made it.
+    """A classic group.
 
-    ``delay``, ``delay_left``, ``joined_in_delay``: the initial rebalance delay in force, how much longer it may be
-    stretched, and whether it has to be.
+    Attributes:
+        group_id: Group id.
+        initial_delay: ``group.initial.rebalance.delay.ms``, in seconds.
+        max_size: ``group.max.size``.
+        quirks: Differences of the release's coordinator (release.py).
+        state: State of the group.
+        previous_state: State before.
+        state_since: Time in seconds when the state was entered.
+        has_record: Whether the group has a record although no member has joined, because a JoinGroup created it.
+        generation: Generation.
+        protocol_type: Protocol type, such as ``consumer``.
+        protocol: Selected protocol.
+        leader: Member id of the leader; empty if there is none.
+        members: Members by member id.
+        static_members: Member ids by instance id.
+        peak_member_count: Largest number of members so far, which determines the map order.
+        supported_protocols: Number of members that support each protocol.
+        pending_join_count: Number of members with a pending JoinGroup.
+        pending_members: Member ids that were assigned by MEMBER_ID_REQUIRED and not used yet, with their client ids.
+        pending_sync_members: Ids of the members that have not sent SyncGroup in this generation.
+        current_delay: The initial rebalance delay in progress, in seconds.
+        remaining_delay: How much longer the initial rebalance delay may be extended, in seconds.
+        new_member_added: Whether a member joined during the initial rebalance delay, so that it is extended.
+        last_join_at: Time in seconds of the last JoinGroup.
+        timers: Deadlines of the group and its members.
+        offsets: Committed offsets.
     """
 
     type_name: ClassVar[str] = CLASSIC
@@ -92,18 +126,18 @@ class ClassicGroup(CoordinatedGroup):
             "initial_delay",
             "max_size",
             "quirks",
-            "came_from",
-            "static",
-            "most_members",
-            "offered",
-            "parked_joins",
-            "pending",
-            "unsynced",
-            "delay",
-            "delay_left",
-            "joined_in_delay",
-            "last_join",
-            "waits",
+            "previous_state",
+            "static_members",
+            "peak_member_count",
+            "supported_protocols",
+            "pending_join_count",
+            "pending_members",
+            "pending_sync_members",
+            "current_delay",
+            "remaining_delay",
+            "new_member_added",
+            "last_join_at",
+            "timers",
             "offsets",
         }
     )
@@ -112,33 +146,33 @@ class ClassicGroup(CoordinatedGroup):
     max_size: int = 2**31 - 1
     quirks: Quirks = SINCE_4_0
     state: State = State.EMPTY
-    came_from: State | None = None
-    since: float = 0.0
-    begun: bool = False
+    previous_state: State | None = None
+    state_since: float = 0.0
+    has_record: bool = False
     generation: int = 0  # pyright: ignore[reportIncompatibleMethodOverride]
     protocol_type: str = ""  # pyright: ignore[reportIncompatibleMethodOverride]
     protocol: str | None = None
     leader: str = ""
     members: dict[str, Member] = field(default_factory=dict)  # pyright: ignore[reportIncompatibleMethodOverride]
-    static: dict[str, str] = field(default_factory=dict)
-    most_members: int = 0
-    offered: Counter[str] = field(default_factory=Counter)
-    parked_joins: int = 0
-    pending: dict[str, str] = field(default_factory=dict)
-    unsynced: set[str] = field(default_factory=set)
-    delay: float = 0.0
-    delay_left: float = 0.0
-    joined_in_delay: bool = False
-    last_join: float = 0.0
-    waits: Deadlines[Wait] = field(default_factory=Deadlines)
+    static_members: dict[str, str] = field(default_factory=dict)
+    peak_member_count: int = 0
+    supported_protocols: Counter[str] = field(default_factory=Counter)
+    pending_join_count: int = 0
+    pending_members: dict[str, str] = field(default_factory=dict)
+    pending_sync_members: set[str] = field(default_factory=set)
+    current_delay: float = 0.0
+    remaining_delay: float = 0.0
+    new_member_added: bool = False
+    last_join_at: float = 0.0
+    timers: Deadlines[Timer] = field(default_factory=Deadlines)
     offsets: Offsets = field(default_factory=Offsets)
 
     @classmethod
-    def configured(cls, group_id: str, settings: Settings, now: float, quirks: Quirks = SINCE_4_0) -> Self:
-        """A new group of a broker with these settings, Empty since ``now``."""
+    def from_settings(cls, group_id: str, settings: Settings, now: float, quirks: Quirks = SINCE_4_0) -> Self:
+        """Create a group without members, in state Empty since ``now``."""
         return cls(
             group_id=group_id,
-            since=now,
+            state_since=now,
             initial_delay=settings.group_initial_rebalance_delay_ms / 1000,
             max_size=settings.group_max_size,
             quirks=quirks,
@@ -146,93 +180,94 @@ class ClassicGroup(CoordinatedGroup):
 
     @property
     def state_name(self) -> str:
-        """As tools know it."""
+        """The state, as ListGroups reports it."""
         return self.state.value
 
     @property
     def empty(self) -> bool:
-        """True in the state Empty."""
+        """Whether the state is Empty."""
         return self.state is EMPTY
 
     @property
-    def unused_ids(self) -> int:
-        """How many member ids were given out by MEMBER_ID_REQUIRED and not used yet."""
-        return len(self.pending)
+    def pending_member_count(self) -> int:
+        """Number of pending members."""
+        return len(self.pending_members)
 
-    def move_to(self, state: State, now: float) -> None:
-        """Change state; an illegal move is a bug of ours."""
-        assert self.state in COMES_FROM[state], f"{self.group_id}: {self.state} -> {state}"
-        self.came_from, self.state, self.since = self.state, state, now
+    def transition_to(self, state: State, now: float) -> None:
+        """Change the state. An invalid transition is a bug, and fails the assertion."""
+        assert self.state in VALID_PREVIOUS_STATES[state], f"{self.group_id}: {self.state} -> {state}"
+        self.previous_state, self.state, self.state_since = self.state, state, now
 
     def rebalance_timeout(self) -> float:
-        """The longest that any member asked for."""
+        """Return the longest rebalance timeout of the members, in seconds."""
         return max((member.rebalance_timeout for member in self.members.values()), default=0.0)
 
-    def add(self, member: Member) -> None:
+    def add_member(self, member: Member) -> None:
+        """Add a member."""
         self.members[member.member_id] = member
         member.record_in(self.changes)
         if member.instance_id is not None:
-            self.static[member.instance_id] = member.member_id
-        self.most_members = max(self.most_members, len(self.members))
-        self.offered.update({name for name, _ in member.protocols})
+            self.static_members[member.instance_id] = member.member_id
+        self.peak_member_count = max(self.peak_member_count, len(self.members))
+        self.supported_protocols.update({name for name, _ in member.protocols})
 
-    def remove(self, member: Member) -> None:
-        """Take out a member that has no parked join."""
-        assert member.join is None
+    def remove_member(self, member: Member) -> None:
+        """Remove a member that has no pending join."""
+        assert member.pending_join is None
         del self.members[member.member_id]
         member.record_in(Changes())
         if member.instance_id is not None:
-            del self.static[member.instance_id]
-        self._withdraw(member)
+            del self.static_members[member.instance_id]
+        self._remove_protocols(member)
 
-    def holder(self, instance_id: str | None) -> str | None:
-        """The member id that a static member has now."""
-        return None if instance_id is None else self.static.get(instance_id)
+    def static_member_id(self, instance_id: str | None) -> str | None:
+        """Return the member id of a static member; None if the instance id is unknown or None."""
+        return None if instance_id is None else self.static_members.get(instance_id)
 
-    def rename(self, member: Member, member_id: str) -> None:
-        """A static member is back under another id; what it had stays its own."""
+    def replace_static_member(self, member: Member, member_id: str) -> None:
+        """Change the member id of a static member; everything else of the member stays."""
         assert member.instance_id is not None
         if self.leader == member.member_id:
             self.leader = member_id
-        if member.member_id in self.unsynced:
-            self.unsynced.remove(member.member_id)
-            self.unsynced.add(member_id)
+        if member.member_id in self.pending_sync_members:
+            self.pending_sync_members.remove(member.member_id)
+            self.pending_sync_members.add(member_id)
         del self.members[member.member_id]
         member.member_id = member_id
         self.members[member_id] = member
-        self.static[member.instance_id] = member_id
+        self.static_members[member.instance_id] = member_id
 
-    def offer(self, member: Member, protocols: Sequence[tuple[str, bytes]]) -> None:
-        """A member's protocols from now on."""
-        self._withdraw(member)
-        self.offered.update({name for name, _ in protocols})
+    def update_protocols(self, member: Member, protocols: Sequence[tuple[str, bytes]]) -> None:
+        """Replace the protocols of a member."""
+        self._remove_protocols(member)
+        self.supported_protocols.update({name for name, _ in protocols})
         member.protocols = protocols
 
-    def _withdraw(self, member: Member) -> None:
+    def _remove_protocols(self, member: Member) -> None:
         for name in {name for name, _ in member.protocols}:
-            self.offered[name] -= 1
-            if not self.offered[name]:
-                del self.offered[name]
+            self.supported_protocols[name] -= 1
+            if not self.supported_protocols[name]:
+                del self.supported_protocols[name]
 
-    def all_can(self, protocol: str) -> bool:
-        """True if every member offers this protocol."""
-        return self.offered[protocol] == len(self.members)
+    def all_support(self, protocol: str) -> bool:
+        """Return whether all members support a protocol."""
+        return self.supported_protocols[protocol] == len(self.members)
 
-    def park_join(self, member: Member, ticket: Ticket) -> None:
-        """The member's JoinGroup waits; one that waited already is forgotten, as Kafka does."""
-        self.parked_joins += member.join is None
-        member.join = ticket
+    def set_pending_join(self, member: Member, ticket: Ticket) -> None:
+        """Keep the JoinGroup of a member pending. An earlier one is never answered, as by Kafka."""
+        self.pending_join_count += member.pending_join is None
+        member.pending_join = ticket
 
-    def take_join(self, member: Member) -> Ticket | None:
-        """The member's parked JoinGroup, to be answered now."""
-        ticket, member.join = member.join, None
-        self.parked_joins -= ticket is not None
+    def pop_pending_join(self, member: Member) -> Ticket | None:
+        """Remove and return the ticket of a member's pending JoinGroup; None if there is none."""
+        ticket, member.pending_join = member.pending_join, None
+        self.pending_join_count -= ticket is not None
         return ticket
 
-    def all_joined(self) -> bool:
-        """True if nobody who could still join is missing; ids given out and not yet used count as missing."""
-        return not self.pending and self.parked_joins == len(self.members)
+    def all_members_joined(self) -> bool:
+        """Return whether all members have a pending JoinGroup and there are no pending members."""
+        return not self.pending_members and self.pending_join_count == len(self.members)
 
     def in_map_order(self) -> list[Member]:
-        """Members as Kafka's coordinator iterates them."""
-        return [self.members[member_id] for member_id in map_order(self.members, self.most_members)]
+        """Return the members in the order in which Kafka's coordinator iterates over them."""
+        return [self.members[member_id] for member_id in map_order(self.members, self.peak_member_count)]

@@ -1,7 +1,7 @@
-"""What a group of type ``consumer`` reads, as far as its members' bytes can be understood.
+"""Decoding of subscriptions and assignments of a group with protocol type ``consumer``.
 
-The only place where the coordinator looks into them, and nothing depends on it but which offsets may go. Bytes that
-make no sense are no error: Kafka's coordinator hangs a group on them, ours must not.
+The coordinator decodes subscriptions only to decide which offsets may be deleted, and assignments only to show them.
+Bytes that cannot be decoded are no error. (In Kafka they may block the group.)
 """
 
 from __future__ import annotations
@@ -17,21 +17,24 @@ CONSUMER = "consumer"
 
 
 def subscribed_topics(group: ClassicGroup) -> set[str] | None:
-    """Topics that some member subscribes to; None if the group is of another type or cannot be understood."""
+    """Return the subscribed topics; None if they are not known.
+
+    They are not known if the protocol type is not ``consumer``, or a subscription cannot be decoded.
+    """
     if group.protocol_type != CONSUMER or group.protocol is None:
         return None
-    found: set[str] = set()
+    topics: set[str] = set()
     for member in group.members.values():
         try:
             subscription, _ = decode_stored(ConsumerProtocolSubscription, member.metadata(group.protocol))
-        except (WireError, StopIteration):  # not readable, or a member that joined with other protocols meanwhile
+        except (WireError, StopIteration):  # cannot be decoded, or the member joined with other protocols
             return None
-        found.update(subscription.topics)
-    return found
+        topics.update(subscription.topics)
+    return topics
 
 
-def readable_assignment(protocol_type: str, assignment: bytes) -> Mapping[str, list[int]] | None:
-    """Return a member's assignment as topics and partitions; None if it cannot be read, or is not of a consumer."""
+def decode_assignment(protocol_type: str, assignment: bytes) -> Mapping[str, list[int]] | None:
+    """Return an assignment as partitions by topic; None if it cannot be decoded or is not of a consumer."""
     if protocol_type != CONSUMER:
         return None
     if not assignment:
@@ -40,7 +43,7 @@ def readable_assignment(protocol_type: str, assignment: bytes) -> Mapping[str, l
         decoded, _ = decode_stored(ConsumerProtocolAssignment, assignment)
     except WireError:
         return None
-    found: dict[str, list[int]] = {}
+    partitions: dict[str, list[int]] = {}
     for assigned in decoded.assigned_partitions:
-        found.setdefault(assigned.topic, []).extend(assigned.partitions)
-    return found
+        partitions.setdefault(assigned.topic, []).extend(assigned.partitions)
+    return partitions

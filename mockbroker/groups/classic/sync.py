@@ -5,42 +5,45 @@ from __future__ import annotations
 from mockbroker.base.effects import Effects, Note
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.classic import membership, replies, rules
-from mockbroker.groups.classic.state import STABLE, SYNC, ClassicGroup
+from mockbroker.groups.classic.state import STABLE, SYNC_TIMER, ClassicGroup
 from mockbroker.groups.coordinated import member_note
 from mockbroker.groups.events import Sync
 
-SYNCED, ASSIGNED = EventKind.SYNC, EventKind.ASSIGN  # read for each member
+SYNC_EVENT, ASSIGN_EVENT = EventKind.SYNC, EventKind.ASSIGN  # local names are faster, and used for each member
 
 
 def sync(group: ClassicGroup, event: Sync, now: float) -> Effects:
-    """Hand in the assignment (leader), wait for it (the others), or ask for it again."""
+    """Handle a SyncGroup: store the leader's assignment, keep a follower pending, or answer at once if Stable."""
     if error := rules.sync_error(group, event):
         return [replies.sync_error(event.ticket, error)]
     member = group.members[event.member_id]
-    group.unsynced.discard(member.member_id)
-    if not group.unsynced:
-        group.waits.forget(SYNC)
-    effects: Effects = [member_note(group, SYNCED, member)]
+    group.pending_sync_members.discard(member.member_id)
+    if not group.pending_sync_members:
+        group.timers.forget(SYNC_TIMER)
+    effects: Effects = [member_note(group, SYNC_EVENT, member)]
     if group.state is STABLE:
         if group.quirks.sync_in_stable_renews_session:
-            membership.renew(group, member, now)
-        return [*effects, replies.synced(group, event.ticket, member)]
-    member.sync = event.ticket
+            membership.renew_session(group, member, now)
+        return [*effects, replies.sync_response(group, event.ticket, member)]
+    member.pending_sync = event.ticket
     if member.member_id == group.leader:
-        effects += assign(group, event, now)
+        effects += propagate_assignment(group, event, now)
     return effects
 
 
-def assign(group: ClassicGroup, event: Sync, now: float) -> Effects:
-    """The leader has spoken: everyone parked gets its share; who comes later takes it from the Stable group."""
-    plan = {member_id: event.assignments.get(member_id, b"") for member_id in group.members}
-    group.move_to(STABLE, now)
+def propagate_assignment(group: ClassicGroup, event: Sync, now: float) -> Effects:
+    """Store the assignment of the leader, enter Stable, and answer all pending SyncGroups.
+
+    Members that sync later get their assignment in Stable.
+    """
+    assignments = {member_id: event.assignments.get(member_id, b"") for member_id in group.members}
+    group.transition_to(STABLE, now)
     effects: Effects = []
     for member in group.members.values():
-        member.assignment = plan[member.member_id]
+        member.assignment = assignments[member.member_id]
         effects.append(
             Note(
-                event=ASSIGNED,
+                event=ASSIGN_EVENT,
                 group=group.group_id,
                 member_id=member.member_id,
                 client_id=member.client_id,
@@ -50,8 +53,8 @@ def assign(group: ClassicGroup, event: Sync, now: float) -> Effects:
                 assignment=member.assignment,
             )
         )
-        if member.sync is not None:
-            effects.append(replies.synced(group, member.sync, member))
-            member.sync = None
-            membership.renew(group, member, now)
+        if member.pending_sync is not None:
+            effects.append(replies.sync_response(group, member.pending_sync, member))
+            member.pending_sync = None
+            membership.renew_session(group, member, now)
     return effects

@@ -1,62 +1,67 @@
-"""What is due in a classic group: the initial delay, the two phases of a rebalance, sessions, unused member ids."""
+"""The timers of a classic group: initial rebalance delay, join phase, pending syncs, sessions and pending members."""
 
 from __future__ import annotations
 
 from mockbroker.base.effects import Effects
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.classic import membership, phases
-from mockbroker.groups.classic.state import DELAY, ClassicGroup, Member
+from mockbroker.groups.classic.state import INITIAL_DELAY_TIMER, ClassicGroup, Member
 
-MOST_SETTLING = 0.1  # seconds that a first join phase may go on because somebody joins every moment
+MAX_SETTLE = 0.1  # seconds after which join_settle does not extend a first join phase any more
 
 
-def tick(group: ClassicGroup, settle: float, now: float) -> Effects:
-    """Return everything that is due. Afterwards the next deadline lies ahead of ``now``.
+def tick(group: ClassicGroup, join_settle: float, now: float) -> Effects:
+    """Handle the due timers; return the effects. Afterwards the next deadline is later than ``now``.
 
-    ``settle``: how long the initial rebalance delay lasts at least after the last JoinGroup, in seconds.
+    Args:
+        group: The group.
+        join_settle: The least time in seconds between the last JoinGroup and the end of the initial rebalance delay.
+        now: The current time in seconds.
     """
     effects: Effects = []
-    while wait := group.waits.pop_due(now):
-        match wait:
+    while timer := group.timers.pop_due(now):
+        match timer:
             case ("delay", _):
-                effects += _delay_over(group, settle, now)
+                effects += _initial_delay_expired(group, join_settle, now)
             case ("join", _):
-                effects += phases.complete_join(group, now)
+                effects += phases.complete_join_phase(group, now)
             case ("sync", _):
-                effects += _sync_over(group, now)
+                effects += _pending_sync_expired(group, now)
             case ("session", member_id):
-                effects += _session_over(group, group.members[member_id], now)
+                effects += _session_expired(group, group.members[member_id], now)
             case ("pending", member_id):
-                effects.append(membership.pending_gone(group, EventKind.EXPIRE, member_id, "member id was never used"))
-                effects += phases.complete_if_all_joined(group, now)
+                effects.append(
+                    membership.pending_member_removed(group, EventKind.EXPIRE, member_id, "member id was never used")
+                )
+                effects += phases.maybe_complete_join_phase(group, now)
     return effects
 
 
-def _delay_over(group: ClassicGroup, settle: float, now: float) -> Effects:
-    if group.joined_in_delay and group.delay_left > 0:
-        group.joined_in_delay = False
-        longer = min(group.initial_delay, group.delay_left)
-        group.delay_left = max(group.delay_left - group.delay, 0.0)
-        group.delay = longer
-        group.waits.set(DELAY, now + longer)
+def _initial_delay_expired(group: ClassicGroup, join_settle: float, now: float) -> Effects:
+    if group.new_member_added and group.remaining_delay > 0:
+        group.new_member_added = False
+        delay = min(group.initial_delay, group.remaining_delay)
+        group.remaining_delay = max(group.remaining_delay - group.current_delay, 0.0)
+        group.current_delay = delay
+        group.timers.set(INITIAL_DELAY_TIMER, now + delay)
         return []
-    settled = min(group.last_join + settle, group.since + MOST_SETTLING)
-    if now < settled:
-        group.waits.set(DELAY, settled)
+    settled_at = min(group.last_join_at + join_settle, group.state_since + MAX_SETTLE)
+    if now < settled_at:
+        group.timers.set(INITIAL_DELAY_TIMER, settled_at)
         return []
-    return phases.complete_join(group, now)
+    return phases.complete_join_phase(group, now)
 
 
-def _sync_over(group: ClassicGroup, now: float) -> Effects:
-    late = [group.members[member_id] for member_id in sorted(group.unsynced)]
+def _pending_sync_expired(group: ClassicGroup, now: float) -> Effects:
+    members = [group.members[member_id] for member_id in sorted(group.pending_sync_members)]
     effects: Effects = []
-    for member in late:
+    for member in members:
         effects += membership.remove(group, member, EventKind.EXPIRE, "no SyncGroup within the rebalance timeout")
-    return effects + phases.rebalance(group, f"{len(late)} members did not sync", now)
+    return effects + phases.rebalance(group, f"{len(members)} members did not sync", now)
 
 
-def _session_over(group: ClassicGroup, member: Member, now: float) -> Effects:
-    if (member.join or member.sync) and not member.new:
-        return []  # waiting for us; the session begins anew with the answer
+def _session_expired(group: ClassicGroup, member: Member, now: float) -> Effects:
+    if (member.pending_join or member.pending_sync) and not member.is_new:
+        return []  # the response renews the session
     effects = membership.remove(group, member, EventKind.EXPIRE, f"no heartbeat for {member.session_timeout:g} s")
     return effects + phases.rebalance(group, f"session of {member.member_id} timed out", now)

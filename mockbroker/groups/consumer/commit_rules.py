@@ -1,4 +1,4 @@
-"""Which members of a group of the consumer protocol may commit and fetch offsets."""
+"""The checks of OffsetCommit, TxnOffsetCommit and OffsetFetch in a group of the consumer protocol."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from mockbroker.groups.events import Commit
 
 
 def commit_error(group: ConsumerGroup, event: Commit) -> ErrorCode:
-    """Return why an OffsetCommit is refused, or NONE. Source: Kafka's ConsumerGroup.validateOffsetCommit."""
+    """Return the error of an OffsetCommit, or NONE. Source: Kafka's ConsumerGroup.validateOffsetCommit."""
     if event.generation < 0 and group.empty:
         return ErrorCode.NONE
     member = group.members.get(event.member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if member.classic is None and not event.knows_epochs:
+    if member.classic is None and not event.supports_member_epochs:
         return ErrorCode.UNSUPPORTED_VERSION
     return _epoch_error(member, event.generation)
 
 
 def transactional_commit_error(group: ConsumerGroup, event: Commit) -> ErrorCode:
-    """Return why a TxnOffsetCommit is refused, or NONE. It knows no member epochs."""
-    error = commit_error(group, event) if event.names_member else ErrorCode.NONE
+    """Return the error of a TxnOffsetCommit, or NONE. The request does not support errors about member epochs."""
+    error = commit_error(group, event) if event.has_member_identity else ErrorCode.NONE
     return ErrorCode.ILLEGAL_GENERATION if error == ErrorCode.STALE_MEMBER_EPOCH else error
 
 
 def fetch_error(group: ConsumerGroup, member_id: str | None, epoch: int) -> ErrorCode:
-    """Return why an OffsetFetch is refused, or NONE. Source: Kafka's ConsumerGroup.validateOffsetFetch."""
+    """Return the error of an OffsetFetch, or NONE. Source: Kafka's ConsumerGroup.validateOffsetFetch."""
     if member_id is None:
-        return ErrorCode.NONE if epoch < 0 else ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka, which looks null up
+        return ErrorCode.NONE if epoch < 0 else ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka fails to look up null
     member = group.members.get(member_id)
     return ErrorCode.UNKNOWN_MEMBER_ID if member is None else _epoch_error(member, epoch)
 

@@ -1,4 +1,4 @@
-"""A group of the consumer protocol as ConsumerGroupDescribe, snapshots and ``mockbroker import`` show it."""
+"""Descriptions of a consumer group: for ConsumerGroupDescribe, snapshots and ``mockbroker import``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from kwire.java import map_order
 from kwire.json.objects import uuid_text
 from kwire.messages.consumer_group_describe import ConsumerGroupDescribeResponse
 from mockbroker.base.settings import Settings
-from mockbroker.groups.consumer.machine import named
-from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember, Share, by_topic
-from mockbroker.groups.consumer.target import assignor_of
-from mockbroker.groups.group_type import Context, GroupView, Topics
+from mockbroker.groups.consumer.machine import by_topic_name
+from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember, PartitionSet, by_topic_id
+from mockbroker.groups.consumer.target import effective_assignor
+from mockbroker.groups.group_type import Context, GroupView, TopicNames
 from mockbroker.topics.model import Cluster
 
 Described = ConsumerGroupDescribeResponse.Group
@@ -24,19 +24,19 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1  # member types
 # --- ConsumerGroupDescribe ----------------------------------------------------------------------------------------
 
 
-def described(group: ConsumerGroup, context: Context) -> Described:
+def describe(group: ConsumerGroup, context: Context) -> Described:
     """Return the group, without authorized operations."""
     return Described(
         group_id=group.group_id,
         group_state=group.state_name,
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
-        assignor_name=assignor_of(group, context.settings),
-        members=[_described(group, member, context.cluster) for member in group.in_map_order()],
+        assignor_name=effective_assignor(group, context.settings),
+        members=[_describe_member(group, member, context.cluster) for member in group.in_map_order()],
     )
 
 
-def _described(group: ConsumerGroup, member: ConsumerMember, cluster: Cluster) -> Described.Member:
+def _describe_member(group: ConsumerGroup, member: ConsumerMember, cluster: Cluster) -> Described.Member:
     return Described.Member(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -46,47 +46,54 @@ def _described(group: ConsumerGroup, member: ConsumerMember, cluster: Cluster) -
         client_host=member.client_host,
         subscribed_topic_names=map_order(sorted(member.topics)),
         subscribed_topic_regex=member.regex,
-        assignment=_assignment(member.assigned, cluster),
-        target_assignment=_assignment(group.target_of(member.member_id), cluster),
+        assignment=_describe_assignment(member.assigned, cluster),
+        target_assignment=_describe_assignment(group.target_of(member.member_id), cluster),
         member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
     )
 
 
-def _assignment(share: Share, cluster: Cluster) -> Assignment:
-    """Topics that are gone are left out."""
-    found = ((cluster.by_id.get(topic_id), partitions) for topic_id, partitions in by_topic(share).items())
-    line = Assignment.TopicPartition
-    lines = [line(topic_id=t.topic_id, topic_name=t.name, partitions=indexes) for t, indexes in found if t is not None]
-    return Assignment(topic_partitions=lines)
+def _describe_assignment(assigned: PartitionSet, cluster: Cluster) -> Assignment:
+    """Return an assignment without the topics that do not exist any more."""
+    topics = ((cluster.by_id.get(topic_id), partitions) for topic_id, partitions in by_topic_id(assigned).items())
+    element = Assignment.TopicPartition
+    return Assignment(
+        topic_partitions=[
+            element(topic_id=topic.topic_id, topic_name=topic.name, partitions=partitions)
+            for topic, partitions in topics
+            if topic is not None
+        ]
+    )
 
 
 # --- snapshots ----------------------------------------------------------------------------------------------------
 
 
 def view(group: ConsumerGroup, context: Context) -> GroupView:
-    """Return what snapshots show. The strategy is the assignor; there is no leader."""
+    """Return the part of a snapshot that depends on the group type. The protocol is the assignor."""
     return GroupView(
-        protocol=assignor_of(group, context.settings),
-        assignments={member_id: named(member.assigned, context.cluster) for member_id, member in group.members.items()},
+        protocol=effective_assignor(group, context.settings),
+        assignments={
+            member_id: by_topic_name(member.assigned, context.cluster) for member_id, member in group.members.items()
+        },
     )
 
 
 # --- mockbroker import --------------------------------------------------------------------------------------------
 
 
-def to_json(group: ConsumerGroup, topics: Topics, settings: Settings) -> dict[str, Any]:
-    """Return the group without id and offsets. A topic of which the name is not known has its id."""
+def to_json(group: ConsumerGroup, topics: TopicNames, settings: Settings) -> dict[str, Any]:
+    """Return the group as JSON, without id and offsets. A topic without a known name is shown by its id."""
     return {
         "type": "consumer",
         "state": group.state_name,
         "epoch": group.epoch,
         "assignment_epoch": group.assignment_epoch,
-        "assignor": assignor_of(group, settings),
-        "members": [_member(group, member, topics) for member in group.members.values()],
+        "assignor": effective_assignor(group, settings),
+        "members": [_member_to_json(group, member, topics) for member in group.members.values()],
     }
 
 
-def _member(group: ConsumerGroup, member: ConsumerMember, topics: Topics) -> dict[str, Any]:
+def _member_to_json(group: ConsumerGroup, member: ConsumerMember, topics: TopicNames) -> dict[str, Any]:
     classic = member.classic
     return {
         "member_id": member.member_id,
@@ -103,24 +110,27 @@ def _member(group: ConsumerGroup, member: ConsumerMember, topics: Topics) -> dic
         "member_epoch": member.epoch,
         "previous_member_epoch": member.previous_epoch,
         "state": member.state.name,
-        "assignment": _named(member.assigned, topics),
-        "pending_revocation": _named(member.revoking, topics),
+        "assignment": _by_topic_name(member.assigned, topics),
+        "pending_revocation": _by_topic_name(member.pending_revocation, topics),
         "target": _sorted(
-            {_name(topic, topics): which for topic, which in group.target.get(member.member_id, {}).items()}
+            {
+                _topic_name(topic_id, topics): partitions
+                for topic_id, partitions in group.target.get(member.member_id, {}).items()
+            }
         ),
     }
 
 
-def _name(topic_id: UUID, topics: Topics) -> str:
+def _topic_name(topic_id: UUID, topics: TopicNames) -> str:
     return topics.get(topic_id) or uuid_text(topic_id)
 
 
-def _named(share: Share, topics: Topics) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for topic_id, index in share:
-        found.setdefault(_name(topic_id, topics), []).append(index)
-    return _sorted(found)
+def _by_topic_name(assigned: PartitionSet, topics: TopicNames) -> dict[str, list[int]]:
+    assignment: dict[str, list[int]] = {}
+    for topic_id, index in assigned:
+        assignment.setdefault(_topic_name(topic_id, topics), []).append(index)
+    return _sorted(assignment)
 
 
 def _sorted(assignment: Mapping[str, list[int]]) -> dict[str, list[int]]:
-    return {topic: sorted(which) for topic, which in sorted(assignment.items())}
+    return {topic: sorted(partitions) for topic, partitions in sorted(assignment.items())}

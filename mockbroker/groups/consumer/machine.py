@@ -1,7 +1,6 @@
-"""The consumer rebalance protocol (KIP-848): heartbeats, leaving, and the passing of time.
+"""The state machine of a consumer group (KIP-848): heartbeats, leaving and timers.
 
-Nothing is ever parked: each heartbeat is answered at once, with the step that the member can take now. Times are in
-seconds.
+Each heartbeat is answered at once, with the next step of the member's reconciliation. Times are in seconds.
 Source: Kafka's GroupMetadataManager (4.2).
 """
 
@@ -18,75 +17,81 @@ from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRespon
 from mockbroker.base.effects import Effect, Effects, Note, Reply, Ticket
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.consumer import regex
-from mockbroker.groups.consumer.reconcile import Goal, next_step
+from mockbroker.groups.consumer.reconcile import ReconciliationInput, reconciled_member
 from mockbroker.groups.consumer.regex import TopicMatches
 from mockbroker.groups.consumer.state import (
-    AWAY,
-    JOINING,
-    NOTHING,
-    REGEX,
+    JOIN_EPOCH,
+    NO_PARTITIONS,
+    REGEX_TIMER,
+    STATIC_LEAVE_EPOCH,
     ConsumerGroup,
     ConsumerMember,
     MemberState,
-    Resolved,
-    Share,
-    by_topic,
-    join_of,
-    rebalance_of,
-    sync_of,
+    PartitionSet,
+    ResolvedRegex,
+    by_topic_id,
+    join_timer,
+    rebalance_timer,
+    sync_timer,
 )
-from mockbroker.groups.consumer.target import assign
-from mockbroker.groups.coordinated import Becomes, CoordinatedGroup, Turn, member_note, session_of
+from mockbroker.groups.consumer.target import compute_target
+from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects, RegisterGroup, member_note, session_timer
 from mockbroker.groups.events import ConsumerHeartbeat
 from mockbroker.groups.group_type import Context, Refused
 from mockbroker.topics.model import Cluster
 
-REFRESH_METADATA = (
-    600.0  # seconds after which subscribed topics are looked at again, though nothing is known to have changed
-)
-REGEX_PAUSE = 10.0  # seconds between two resolutions of the expressions of a group
-NO_REASONS: Mapping[str, str] = MappingProxyType({})
+METADATA_REFRESH_INTERVAL = 600.0  # seconds after which the metadata of subscribed topics is read again in any case
+REGEX_REFRESH_MIN_INTERVAL = 10.0  # least seconds between two resolutions of the regular expressions of a group
+NO_MEMBER_REASONS: Mapping[str, str] = MappingProxyType({})
 Assignment = ConsumerGroupHeartbeatResponse.Assignment
 
 
-def refused_heartbeat(ticket: Ticket, refused: Refused) -> Reply:
-    """The answer to a heartbeat that is refused: neither id nor epoch."""
-    return Reply(ticket, ConsumerGroupHeartbeatResponse(error_code=refused.error, error_message=refused.text))
+def heartbeat_error(ticket: Ticket, refused: Refused) -> Reply:
+    """Return the error response to a heartbeat, without member id and epoch."""
+    return Reply(ticket, ConsumerGroupHeartbeatResponse(error_code=refused.error, error_message=refused.message))
 
 
-class Found(Enum):
-    """What a heartbeat did to the expressions of its group."""
+class RegexUpdate(Enum):
+    """How a heartbeat changed the regular expression of its member. Source: Kafka's UpdateRegularExpressionsResult."""
 
-    SAME = 0
-    CHANGED = 1
-    RESOLVED = 2  # changed, and what it matches is known
+    NO_CHANGE = 0
+    UPDATED = 1
+    UPDATED_AND_RESOLVED = 2  # and the topics that the new one matches are known
 
 
-def check_joins(group_id: str, other: CoordinatedGroup | None, event: ConsumerHeartbeat) -> None:
-    """Only a member that joins can make a group of the consumer protocol. ``other``: the group of another type that has
-    the id. Raises: Refused."""
-    if event.epoch == JOINING:
+def check_may_create(group_id: str, other: CoordinatedGroup | None, event: ConsumerHeartbeat) -> None:
+    """Check that a heartbeat may create a group: only one that joins may.
+
+    Args:
+        group_id: The group id.
+        other: The group of another type with this id, if any.
+        event: The heartbeat.
+
+    Raises:
+        Refused: The heartbeat does not join.
+    """
+    if event.epoch == JOIN_EPOCH:
         return
-    text = f"Consumer group {group_id} not found."
+    message = f"Consumer group {group_id} not found."
     if other is not None or event.epoch < 0:
-        text = f"Group {group_id} not found." if other is None else f"Group {group_id} is not a consumer group."
-    raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, text)
+        message = f"Group {group_id} not found." if other is None else f"Group {group_id} is not a consumer group."
+    raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, message)
 
 
 def with_member_id(event: ConsumerHeartbeat, context: Context) -> ConsumerHeartbeat:
-    """Return the event with a new member id if the client has none (v0)."""
+    """Return the heartbeat, with a new member id if it has none (v0)."""
     if event.member_id or event.epoch < 0:
         return event
     return replace(event, member_id=uuid_text(context.new_uuid()))
 
 
-# --- heartbeats -------------------------------------------------------------------------------------------------
+# --- heartbeats ---------------------------------------------------------------------------------------------------
 
 
 def heartbeat(group: ConsumerGroup, event: ConsumerHeartbeat, context: Context, now: float) -> Effects:
-    """Join, stay alive, or say what has been given up; the answer says what to own. Raises: Refused."""
-    refuse_full(group, event.member_id, context)
-    old, before = _member(group, event)
+    """Handle the heartbeat of a member that joins or stays: update it and reconcile it. Raises: Refused."""
+    check_not_full(group, event.member_id, context)
+    old, before = _get_or_create_member(group, event)
     after = replace(
         before,
         instance_id=event.instance_id if event.instance_id is not None else before.instance_id,
@@ -100,40 +105,48 @@ def heartbeat(group: ConsumerGroup, event: ConsumerHeartbeat, context: Context, 
         classic=None,
     )
     effects: Effects = []
-    if after != before or old is not before or group.epoch > group.assignment_epoch or _stale(group, context, now):
-        effects += enter(group, old, before, after, context, now)
-    updated, told = reconcile(group, after.member_id, event.owned, context, now, changed=_resubscribed(before, after))
-    group.waits.set(session_of(updated.member_id), now + context.settings.group_consumer_session_timeout_ms / 1000)
+    if (
+        after != before
+        or old is not before
+        or group.epoch > group.assignment_epoch
+        or _needs_refresh(group, context, now)
+    ):
+        effects += update_member(group, old, before, after, context, now)
+    updated, reconcile_effects = reconcile(
+        group, after.member_id, event.owned_partitions, context, now, changed=_has_changed_subscription(before, after)
+    )
+    group.timers.set(session_timer(updated.member_id), now + context.settings.group_consumer_session_timeout_ms / 1000)
     response = ConsumerGroupHeartbeatResponse(
         member_id=updated.member_id,
         member_epoch=updated.epoch,
         heartbeat_interval_ms=context.settings.group_consumer_heartbeat_interval_ms,
     )
-    if event.full or updated.assigned != before.assigned:
-        response.assignment = Assignment(topic_partitions=_lines(updated.assigned))
-    return [*effects, *told, Reply(event.ticket, response)]
+    if event.is_full_request or updated.assigned != before.assigned:
+        response.assignment = Assignment(topic_partitions=_topic_partitions(updated.assigned))
+    return [*effects, *reconcile_effects, Reply(event.ticket, response)]
 
 
-def refuse_full(group: ConsumerGroup, member_id: str, context: Context) -> None:
-    """Raises: Refused if the group takes no more members."""
-    most = context.settings.group_consumer_max_size
-    if len(group.members) >= most and member_id not in group.members:
+def check_not_full(group: ConsumerGroup, member_id: str, context: Context) -> None:
+    """Check that the group is not full, unless the member exists. Raises: Refused."""
+    max_size = context.settings.group_consumer_max_size
+    if len(group.members) >= max_size and member_id not in group.members:
         raise Refused(
-            ErrorCode.GROUP_MAX_SIZE_REACHED, f"The consumer group has reached its maximum capacity of {most} members."
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The consumer group has reached its maximum capacity of {max_size} members.",
         )
 
 
-def known_member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
-    """Raises: Refused."""
+def get_member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
+    """Return a member. Raises: Refused."""
     member = group.members.get(member_id)
     if member is None:
         raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}.")
     return member
 
 
-def static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> ConsumerMember:
-    """The member that has this instance id, if it is the one who asks. Raises: Refused."""
-    member = holder_of(group, instance_id)
+def get_static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> ConsumerMember:
+    """Return the static member with this instance id and member id. Raises: Refused."""
+    member = member_of_instance(group, instance_id)
     if member_id != member.member_id:
         raise Refused(
             ErrorCode.FENCED_INSTANCE_ID,
@@ -142,54 +155,73 @@ def static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> Con
     return member
 
 
-def holder_of(group: ConsumerGroup, instance_id: str) -> ConsumerMember:
-    """The member that has this instance id. Raises: Refused, also if it is gone under another name since."""
-    holder = group.static.get(instance_id)
-    if holder is None:
+def member_of_instance(group: ConsumerGroup, instance_id: str) -> ConsumerMember:
+    """Return the static member with this instance id.
+
+    Raises:
+        Refused: The instance id is unknown, or its member was removed after it had changed its instance id.
+    """
+    member_id = group.static_members.get(instance_id)
+    if member_id is None:
         raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-    return known_member(group, holder)
+    return get_member(group, member_id)
 
 
-def _member(group: ConsumerGroup, event: ConsumerHeartbeat) -> tuple[ConsumerMember | None, ConsumerMember]:
-    """Who was there in its place, and the member as it was before this heartbeat. Raises: Refused."""
-    joins = event.epoch == JOINING
+def _get_or_create_member(
+    group: ConsumerGroup, event: ConsumerHeartbeat
+) -> tuple[ConsumerMember | None, ConsumerMember]:
+    """Return the member that the heartbeat replaces, if any, and the member before the heartbeat. Raises: Refused."""
+    joins = event.epoch == JOIN_EPOCH
     if event.instance_id is None:
-        there = group.members.get(event.member_id)
-        if there is None and joins:
+        existing = group.members.get(event.member_id)
+        if existing is None and joins:
             return None, ConsumerMember(member_id=event.member_id)
-        member = known_member(group, event.member_id)
+        member = get_member(group, event.member_id)
     elif joins:
-        return join_static(group, event.member_id, event.instance_id, speaks_classic=False)
+        return join_static(group, event.member_id, event.instance_id, uses_classic_protocol=False)
     else:
-        member = static_member(group, event.instance_id, event.member_id)
+        member = get_static_member(group, event.instance_id, event.member_id)
     _check_epoch(member, event)
     return member, member
 
 
 def join_static(
-    group: ConsumerGroup, member_id: str, instance_id: str, *, speaks_classic: bool
+    group: ConsumerGroup, member_id: str, instance_id: str, *, uses_classic_protocol: bool
 ) -> tuple[ConsumerMember | None, ConsumerMember]:
-    """A static member joins: as a new one, or in the place of the one who had its name. Raises: Refused."""
-    if instance_id not in group.static:
-        there = group.members.get(member_id)
-        return there, there or ConsumerMember(member_id=member_id)
-    old = holder_of(group, instance_id)
-    if not speaks_classic and old.classic is None and old.epoch != AWAY:
+    """Let a static member join, as a new member or in place of the one with its instance id.
+
+    Returns:
+        The member that it replaces, if any, and the member before the request.
+
+    Raises:
+        Refused: The instance id belongs to a member that has not left temporarily.
+    """
+    if instance_id not in group.static_members:
+        existing = group.members.get(member_id)
+        return existing, existing or ConsumerMember(member_id=member_id)
+    old = member_of_instance(group, instance_id)
+    if not uses_classic_protocol and old.classic is None and old.epoch != STATIC_LEAVE_EPOCH:
         raise Refused(
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance id is"
             f" owned by {old.member_id} member.",
         )
-    return old, replace(old, member_id=member_id, epoch=JOINING, previous_epoch=JOINING)
+    return old, replace(old, member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH)
 
 
 def _check_epoch(member: ConsumerMember, event: ConsumerHeartbeat) -> None:
-    """Raises: Refused if the member is not where it believes to be. A lost answer is forgiven, to a member that says
-    what it has and has nothing it should not."""
-    if event.epoch in (JOINING, member.epoch):
+    """Check the member epoch of a heartbeat.
+
+    The previous epoch is accepted if the member reports its owned partitions, and all of them are assigned to it: then
+    the last response was lost.
+
+    Raises:
+        Refused: The epoch is not valid.
+    """
+    if event.epoch in (JOIN_EPOCH, member.epoch):
         return
-    lost = event.epoch == member.previous_epoch < member.epoch
-    if lost and event.owned is not None and event.owned <= member.assigned:
+    is_previous = event.epoch == member.previous_epoch < member.epoch
+    if is_previous and event.owned_partitions is not None and event.owned_partitions <= member.assigned:
         return
     size = "greater" if event.epoch > member.epoch else "smaller"
     raise Refused(
@@ -199,20 +231,20 @@ def _check_epoch(member: ConsumerMember, event: ConsumerHeartbeat) -> None:
     )
 
 
-def _stale(group: ConsumerGroup, context: Context, now: float) -> bool:
-    """True if topics may not be what they were when the group looked last, or expressions are due."""
+def _needs_refresh(group: ConsumerGroup, context: Context, now: float) -> bool:
+    """Return whether subscribed topics may have changed, or regular expressions have to be resolved."""
     return (
-        group.version != context.cluster.epoch
-        or now >= group.refresh_at
-        or (bool(group.regexes) and _regexes_due(group, group.resolved, context, now))
+        group.metadata_version != context.cluster.epoch
+        or now >= group.metadata_refresh_at
+        or (bool(group.subscribed_regexes) and _should_resolve_regexes(group, group.resolved_regexes, context, now))
     )
 
 
-def _resubscribed(before: ConsumerMember, after: ConsumerMember) -> bool:
+def _has_changed_subscription(before: ConsumerMember, after: ConsumerMember) -> bool:
     return before.topics != after.topics or before.regex != after.regex
 
 
-def enter(
+def update_member(
     group: ConsumerGroup,
     old: ConsumerMember | None,
     before: ConsumerMember,
@@ -220,176 +252,233 @@ def enter(
     context: Context,
     now: float,
 ) -> Effects:
-    """Put a member into the group as it is now, and make a new target if that changes what anybody should have.
+    """Put a member into the group, start a new epoch if necessary, and compute a new target assignment.
 
-    ``old``: who was in its place; ``before``: the member itself until now. Raises: Refused for a wrong expression,
-    before anything has changed.
+    Args:
+        group: The group.
+        old: The member in its place, if any.
+        before: The member before the request.
+        after: The member after the request.
+        context: The context.
+        now: The current time in seconds.
+
+    Raises:
+        Refused: The regular expression is not valid; nothing has changed.
     """
-    regexes = _regex_change(group, before, after)
-    had, alike = dict(group.resolved), group.alike
-    effects = place(group, old, after)
-    if group.regexes and _regexes_due(group, had, context, now):
-        group.waits.set(REGEX, now)
-    return effects + _refresh(group, context, now, _why(group, old, before, after, regexes), alike=alike)
+    regex_update = _update_regex(group, before, after)
+    resolved, homogeneous = dict(group.resolved_regexes), group.homogeneous
+    effects = add_or_replace_member(group, old, after)
+    if group.subscribed_regexes and _should_resolve_regexes(group, resolved, context, now):
+        group.timers.set(REGEX_TIMER, now)
+    return effects + _update_target(
+        group, context, now, _epoch_bump_reason(group, old, before, after, regex_update), homogeneous=homogeneous
+    )
 
 
-def place(group: ConsumerGroup, old: ConsumerMember | None, member: ConsumerMember) -> Effects:
-    """Put a member in, in the place of ``old`` if there is one."""
+def add_or_replace_member(group: ConsumerGroup, old: ConsumerMember | None, member: ConsumerMember) -> Effects:
+    """Add or replace a member, and record that it joined. ``old``: the member in its place, if any."""
     if old is None:
-        group.put(member)
+        group.put_member(member)
         return [note(group, EventKind.JOIN, member)]
     if old.member_id == member.member_id:
-        group.put(member)
+        group.put_member(member)
         return []
-    forget_waits(group, old)
-    group.replace_static(old, member)
-    reason = f"static member {member.instance_id} is back, {old.member_id} is replaced"
+    cancel_timers(group, old)
+    group.replace_static_member(old, member)
+    reason = f"static member {member.instance_id} rejoined, {old.member_id} is replaced"
     return [note(group, EventKind.REJOIN, member, reason)]
 
 
-def _refresh(group: ConsumerGroup, context: Context, now: float, reason: str, *, alike: bool) -> Effects:
-    """Begin a new epoch if there is a reason, or the subscribed topics are not what they were; then a new target.
+def _update_target(group: ConsumerGroup, context: Context, now: float, reason: str, *, homogeneous: bool) -> Effects:
+    """Start a new epoch if there is a reason or subscribed topics changed, and compute the target assignment.
 
-    ``alike``: whether all subscribed alike before this heartbeat. Kafka goes by that if the target was due already and
-    the heartbeat begins no epoch: then a member that joins without any topic may leave everybody without partitions.
+    Args:
+        group: The group.
+        context: The context.
+        now: The current time in seconds.
+        reason: Reason for a new epoch; empty if there is none.
+        homogeneous: Whether all members had the same subscription before the request. Kafka uses this value if the
+            request starts no epoch, but the target assignment is outdated. Then a member that joins without topics may
+            cause an empty target assignment for all members.
     """
     effects: Effects = []
-    if reason or group.version != context.cluster.epoch or now >= group.refresh_at:
-        if group.refresh_topics(context.cluster, now, REFRESH_METADATA):
+    if reason or group.metadata_version != context.cluster.epoch or now >= group.metadata_refresh_at:
+        if group.refresh_metadata(context.cluster, now, METADATA_REFRESH_INTERVAL):
             reason = reason or "subscribed topics changed"
         if reason:
-            effects.append(_bump(group, reason))
-        alike = group.alike
+            effects.append(_bump_epoch(group, reason))
+        homogeneous = group.homogeneous
     if group.epoch > group.assignment_epoch:
-        effects.append(assign(group, context.cluster, context.settings, alike=alike, uniform=context.uniform))
+        effects.append(
+            compute_target(
+                group,
+                context.cluster,
+                context.settings,
+                homogeneous=homogeneous,
+                uniform_release=context.uniform_release,
+            )
+        )
     return effects
 
 
-def _bump(group: ConsumerGroup, reason: str) -> Note:
-    """A new epoch: what members should have must be made anew."""
+def _bump_epoch(group: ConsumerGroup, reason: str) -> Note:
+    """Increment the group epoch; the next heartbeat computes a new target assignment."""
     group.epoch += 1
     return Note(event=EventKind.REBALANCE, group=group.group_id, generation=group.epoch, reason=reason)
 
 
-def _why(
-    group: ConsumerGroup, old: ConsumerMember | None, before: ConsumerMember, after: ConsumerMember, regexes: Found
+def _epoch_bump_reason(
+    group: ConsumerGroup,
+    old: ConsumerMember | None,
+    before: ConsumerMember,
+    after: ConsumerMember,
+    regex_update: RegexUpdate,
 ) -> str:
-    """Why this heartbeat begins a new epoch; "" if it does not."""
+    """Return the reason why the request starts a new epoch; empty if it does not."""
     if after.topics != before.topics:
         return f"{after.member_id} joined" if old is None else f"{after.member_id} subscribes to other topics"
-    if regexes is Found.RESOLVED:
-        return f"{after.member_id} subscribes by another expression"
+    if regex_update is RegexUpdate.UPDATED_AND_RESOLVED:
+        return f"{after.member_id} subscribes to another regular expression"
     return f"{after.member_id} joined" if group.epoch == 0 else ""
 
 
 def reconcile(
-    group: ConsumerGroup, member_id: str, owned: Share | None, context: Context, now: float, *, changed: bool
+    group: ConsumerGroup, member_id: str, owned: PartitionSet | None, context: Context, now: float, *, changed: bool
 ) -> tuple[ConsumerMember, Effects]:
-    """The member's next step towards its target; the member then, and what is to be told of it."""
+    """Do the next step of a member towards its target assignment; return the member and the effects.
+
+    Args:
+        group: The group.
+        member_id: The member.
+        owned: The partitions that the member reports as owned; None if it does not report them.
+        context: The context.
+        now: The current time in seconds.
+        changed: Whether the request changed the subscription of the member.
+    """
     member = group.members[member_id]
-    if not changed and member.reached(group.assignment_epoch):
+    if not changed and member.is_reconciled_to(group.assignment_epoch):
         return member, []
-    goal = Goal(
-        epoch=group.assignment_epoch,
+    reconciliation = ReconciliationInput(
+        target_epoch=group.assignment_epoch,
         target=group.target_of(member_id),
-        topics=group.ids_of(member, context.cluster),
-        owners=group.owners,
-        owned=owned,
-        changed=changed,
+        subscribed_topic_ids=group.ids_of(member, context.cluster),
+        partition_epochs=group.partition_epochs,
+        owned_partitions=owned,
+        has_changed_subscription=changed,
     )
-    stepped = next_step(member, goal)
-    if stepped == member:
+    after = reconciled_member(member, reconciliation)
+    if after == member:
         return member, []
-    group.put(stepped)
-    if stepped.classic is None:
-        if stepped.state is MemberState.UNREVOKED_PARTITIONS:
-            group.waits.set(rebalance_of(member_id), now + stepped.rebalance_timeout)
+    group.put_member(after)
+    if after.classic is None:
+        if after.state is MemberState.UNREVOKED_PARTITIONS:
+            group.timers.set(rebalance_timer(member_id), now + after.rebalance_timeout)
         else:
-            group.waits.forget(rebalance_of(member_id))
-    if (stepped.assigned, stepped.epoch) == (member.assigned, member.epoch):
-        return stepped, []
-    assigned = note(group, EventKind.ASSIGN, stepped)
-    return stepped, [replace(assigned, assignment=named(stepped.assigned, context.cluster))]
+            group.timers.forget(rebalance_timer(member_id))
+    if (after.assigned, after.epoch) == (member.assigned, member.epoch):
+        return after, []
+    event = note(group, EventKind.ASSIGN, after)
+    return after, [replace(event, assignment=by_topic_name(after.assigned, context.cluster))]
 
 
-# --- expressions ------------------------------------------------------------------------------------------------
+# --- regular expressions ------------------------------------------------------------------------------------------
 
 
-def _regex_change(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember) -> Found:
-    """Raises: Refused if the member brings an expression that nobody has and that is none."""
+def _update_regex(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember) -> RegexUpdate:
+    """Return how the regular expression of a member changed; check a new one. Raises: Refused."""
     if before.regex == after.regex:
-        return Found.SAME
-    if after.regex and after.regex not in group.regexes:
+        return RegexUpdate.NO_CHANGE
+    if after.regex and after.regex not in group.subscribed_regexes:
         try:
             regex.check(after.regex)
         except regex.InvalidRegex as error:
-            text = f"SubscribedTopicRegex `{after.regex}` is not a valid regular expression: {error}."
-            raise Refused(ErrorCode.INVALID_REGULAR_EXPRESSION, text) from None
-        return Found.CHANGED
-    return Found.RESOLVED if not after.regex or after.regex in group.resolved else Found.CHANGED
+            message = f"SubscribedTopicRegex `{after.regex}` is not a valid regular expression: {error}."
+            raise Refused(ErrorCode.INVALID_REGULAR_EXPRESSION, message) from None
+        return RegexUpdate.UPDATED
+    return (
+        RegexUpdate.UPDATED_AND_RESOLVED
+        if not after.regex or after.regex in group.resolved_regexes
+        else RegexUpdate.UPDATED
+    )
 
 
-def _regexes_due(group: ConsumerGroup, had: Mapping[str, Resolved], context: Context, now: float) -> bool:
-    """True if expressions should be resolved: some are not, there are new topics, or it was long ago; never twice in
-    ``REGEX_PAUSE``. ``had``: those that were resolved before this heartbeat, also if nobody wants them any more."""
-    if REGEX in group.waits:
+def _should_resolve_regexes(
+    group: ConsumerGroup, resolved: Mapping[str, ResolvedRegex], context: Context, now: float
+) -> bool:
+    """Return whether the regular expressions have to be resolved, at most once per REGEX_REFRESH_MIN_INTERVAL.
+
+    They have to be if one is not resolved, topics changed, or the last resolution is too old.
+
+    Args:
+        group: The group.
+        resolved: The regular expressions that were resolved before the request, subscribed or not.
+        context: The context.
+        now: The current time in seconds.
+    """
+    if REGEX_TIMER in group.timers:
         return False
-    last = next(iter(had.values()), None)
+    last = next(iter(resolved.values()), None)
     if last is None:
         return True
-    if now <= last.at + REGEX_PAUSE:
+    if now <= last.at + REGEX_REFRESH_MIN_INTERVAL:
         return False
     return (
-        set(group.regexes) != set(had)
+        set(group.subscribed_regexes) != set(resolved)
         or last.version != context.cluster.epoch
         or now > last.at + context.settings.group_consumer_regex_refresh_interval_ms / 1000
     )
 
 
-def _resolve(group: ConsumerGroup, context: Context, now: float) -> Effects:
-    """Match one expression with the topics that there are; the next one is due at once.
+def _resolve_next_regex(group: ConsumerGroup, context: Context, now: float) -> Effects:
+    """Resolve one regular expression, and schedule the next one at once.
 
-    After the last there is a new epoch if they match others than before.
+    After the last one a new epoch starts if the matching topics changed.
     """
-    if not group.unresolved:
-        group.unresolved, group.resolving, group.rematched = list(group.regexes)[::-1], now, False
-    while group.unresolved:
-        expression = group.unresolved.pop()
-        if expression in group.regexes:
-            _resolve_one(group, expression, context)
+    if not group.regexes_to_resolve:
+        group.regexes_to_resolve, group.resolving_since, group.matches_changed = (
+            list(group.subscribed_regexes)[::-1],
+            now,
+            False,
+        )
+    while group.regexes_to_resolve:
+        pattern = group.regexes_to_resolve.pop()
+        if pattern in group.subscribed_regexes:
+            _resolve_regex(group, pattern, context)
             break
-    if group.unresolved:
-        group.waits.set(REGEX, now)
+    if group.regexes_to_resolve:
+        group.timers.set(REGEX_TIMER, now)
         return []
-    changed = group.refresh_topics(context.cluster, now, REFRESH_METADATA) or group.rematched
-    return [_bump(group, "expressions match other topics")] if changed else []
+    changed = group.refresh_metadata(context.cluster, now, METADATA_REFRESH_INTERVAL) or group.matches_changed
+    return [_bump_epoch(group, "regular expressions match other topics")] if changed else []
 
 
-def _resolve_one(group: ConsumerGroup, expression: str, context: Context) -> None:
+def _resolve_regex(group: ConsumerGroup, pattern: str, context: Context) -> None:
     cluster = context.cluster
     matches = context.shared(TopicMatches)
-    found = matches.find(expression, cluster.created, cluster.topics)  # also topics of the brokers, as at Kafka
-    had = group.resolved.get(expression)
-    group.rematched |= found != (had.topics if had else frozenset())
-    group.resolve(expression, Resolved(found, cluster.epoch, group.resolving))
+    topics = matches.matching_topics(pattern, cluster.created, cluster.topics)  # internal topics too, as Kafka does
+    before = group.resolved_regexes.get(pattern)
+    group.matches_changed |= topics != (before.topics if before else frozenset())
+    group.put_resolved_regex(pattern, ResolvedRegex(topics, cluster.epoch, group.resolving_since))
 
 
-# --- leaving ----------------------------------------------------------------------------------------------------
+# --- leaving ------------------------------------------------------------------------------------------------------
 
 
-def leave(group: ConsumerGroup, event: ConsumerHeartbeat, context: Context, now: float) -> Turn:
-    """A member goes for good, or for a while (static, epoch -2). Raises: Refused."""
+def leave(group: ConsumerGroup, event: ConsumerHeartbeat, context: Context, now: float) -> GroupEffects:
+    """Handle a heartbeat with epoch -1, or -2 for a static member that leaves temporarily. Raises: Refused."""
     if event.instance_id is None:
-        member = known_member(group, event.member_id)
+        member = get_member(group, event.member_id)
     else:
-        member = static_member(group, event.instance_id, event.member_id)
-    answer = ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=event.epoch)
-    if event.epoch == AWAY:
-        group.put(replace(member, epoch=AWAY, revoking=NOTHING))
-        effects: Turn = [note(group, EventKind.AWAY, group.members[member.member_id], "static member, will be back")]
+        member = get_static_member(group, event.instance_id, event.member_id)
+    response = ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=event.epoch)
+    if event.epoch == STATIC_LEAVE_EPOCH:
+        group.put_member(replace(member, epoch=STATIC_LEAVE_EPOCH, pending_revocation=NO_PARTITIONS))
+        effects: GroupEffects = [
+            note(group, EventKind.AWAY, group.members[member.member_id], "static member left temporarily")
+        ]
     else:
         effects = fence(group, [member], EventKind.LEAVE, "left", context, now)
-    return [*effects, Reply(event.ticket, answer)]
+    return [*effects, Reply(event.ticket, response)]
 
 
 def fence(
@@ -399,78 +488,92 @@ def fence(
     reason: str,
     context: Context,
     now: float,
-    said: Mapping[str, str] = NO_REASONS,
-) -> Turn:
-    """Take members out: what they had is free at once, and a new epoch begins. The next heartbeat makes the target.
+    reasons: Mapping[str, str] = NO_MEMBER_REASONS,
+) -> GroupEffects:
+    """Remove members, release their partitions and start a new epoch, or convert the group to a classic one.
 
-    ``said``: by member id, reasons that members gave themselves.
+    The next heartbeat computes the target assignment.
+
+    Args:
+        group: The group.
+        members: The members.
+        event: The kind of event for the journal.
+        reason: Why the members are removed.
+        context: The context.
+        now: The current time in seconds.
+        reasons: Reasons that members sent, by member id.
     """
-    going = list(members)
-    effects: list[Effect | Becomes] = [
-        note(group, event, member, said.get(member.member_id) or reason) for member in going
+    removed = list(members)
+    effects: list[Effect | RegisterGroup] = [
+        note(group, event, member, reasons.get(member.member_id) or reason) for member in removed
     ]
-    names = ", ".join(member.member_id for member in going)
-    turn = context.converted(group, going, now, f"{reason}: {names}")
-    if turn is not None:
-        return [*effects, *turn]
-    for member in going:
-        forget_waits(group, member)
-        group.remove(member)
-    group.refresh_topics(context.cluster, now, REFRESH_METADATA)
-    effects.append(_bump(group, f"{reason}: {names}"))
+    names = ", ".join(member.member_id for member in removed)
+    conversion = context.convert_without(group, removed, now, f"{reason}: {names}")
+    if conversion is not None:
+        return [*effects, *conversion]
+    for member in removed:
+        cancel_timers(group, member)
+        group.remove_member(member)
+    group.refresh_metadata(context.cluster, now, METADATA_REFRESH_INTERVAL)
+    effects.append(_bump_epoch(group, f"{reason}: {names}"))
     if group.empty:
         effects.append(Note(event=EventKind.EMPTY, group=group.group_id, generation=group.epoch))
     return effects
 
 
-def forget_waits(group: ConsumerGroup, member: ConsumerMember) -> None:
-    """Nothing is due for this member any more."""
-    for wait in (session_of, rebalance_of, join_of, sync_of):
-        group.waits.forget(wait(member.member_id))
+def cancel_timers(group: ConsumerGroup, member: ConsumerMember) -> None:
+    """Remove the deadlines of a member."""
+    for timer in (session_timer, rebalance_timer, join_timer, sync_timer):
+        group.timers.forget(timer(member.member_id))
 
 
-# --- what time brings -------------------------------------------------------------------------------------------
+# --- timers -------------------------------------------------------------------------------------------------------
 
 
-LATE: Mapping[str, str] = {
+EXPIRY_REASONS: Mapping[str, str] = {
     "session": "no heartbeat within the session timeout",
-    "rebalance": "partitions were not given up within the rebalance timeout",
+    "rebalance": "partitions were not revoked within the rebalance timeout",
     "join": "no JoinGroup within the rebalance timeout",
     "sync": "no SyncGroup within the rebalance timeout",
 }
 
 
-def tick(group: ConsumerGroup, context: Context, now: float) -> Turn:
-    """What is due, up to one expression. Afterwards the next deadline lies ahead of ``now`` unless another expression
-    is to be resolved, or the group is another."""
-    effects: list[Effect | Becomes] = []
-    while wait := group.waits.pop_due(now):
-        kind, member_id = wait
-        if wait == REGEX:
-            effects += _resolve(group, context, now)
-            if group.unresolved:
+def tick(group: ConsumerGroup, context: Context, now: float) -> GroupEffects:
+    """Handle the due timers; return the effects. At most one regular expression is resolved.
+
+    Afterwards the next deadline is later than ``now``, unless more regular expressions have to be resolved or the group
+    was converted.
+    """
+    effects: list[Effect | RegisterGroup] = []
+    while timer := group.timers.pop_due(now):
+        kind, member_id = timer
+        if timer == REGEX_TIMER:
+            effects += _resolve_next_regex(group, context, now)
+            if group.regexes_to_resolve:
                 break
         elif member_id in group.members:
-            effects += fence(group, [group.members[member_id]], EventKind.EXPIRE, LATE[kind], context, now)
-            if isinstance(effects[-1], Becomes):
+            effects += fence(group, [group.members[member_id]], EventKind.EXPIRE, EXPIRY_REASONS[kind], context, now)
+            if isinstance(effects[-1], RegisterGroup):
                 break
     return effects
 
 
-# --- words ------------------------------------------------------------------------------------------------------
+# --- events and assignments ---------------------------------------------------------------------------------------
 
 
 def note(group: ConsumerGroup, event: EventKind, member: ConsumerMember, reason: str = "") -> Note:
-    """Return the journal's line about a member, with the member's epoch."""
+    """Return an event about a member for the journal, with the member epoch."""
     return member_note(group, event, member, reason, generation=member.epoch)
 
 
-def named(share: Share, cluster: Cluster) -> dict[str, list[int]]:
-    """Topics by name, with their partitions in order; those of topics that are gone are left out."""
-    found = ((cluster.by_id.get(topic_id), partitions) for topic_id, partitions in by_topic(share).items())
-    return {topic.name: partitions for topic, partitions in found if topic is not None}
+def by_topic_name(partition_set: PartitionSet, cluster: Cluster) -> dict[str, list[int]]:
+    """Return partitions by topic name, without the topics that do not exist any more."""
+    topics = ((cluster.by_id.get(topic_id), partitions) for topic_id, partitions in by_topic_id(partition_set).items())
+    return {topic.name: partitions for topic, partitions in topics if topic is not None}
 
 
-def _lines(share: Share) -> list[Assignment.TopicPartition]:
-    line = Assignment.TopicPartition
-    return [line(topic_id=topic_id, partitions=found) for topic_id, found in by_topic(share).items()]
+def _topic_partitions(partition_set: PartitionSet) -> list[Assignment.TopicPartition]:
+    element = Assignment.TopicPartition
+    return [
+        element(topic_id=topic_id, partitions=partitions) for topic_id, partitions in by_topic_id(partition_set).items()
+    ]

@@ -1,4 +1,4 @@
-"""One member's next step towards its target: give up first, then take what is free, the rest when it becomes free.
+"""The reconciliation of one member: revoke partitions, then get free ones, then the rest as others release them.
 
 Source: Kafka's CurrentAssignmentBuilder (4.2).
 """
@@ -9,67 +9,88 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from mockbroker.groups.consumer.state import FREE, NOTHING, ConsumerMember, MemberState, Share, TopicPartition
+from mockbroker.groups.consumer.state import (
+    NO_PARTITIONS,
+    NOT_OWNED,
+    ConsumerMember,
+    MemberState,
+    PartitionSet,
+    TopicIdPartition,
+)
 
 STABLE, UNREVOKED, UNRELEASED = MemberState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Goal:
-    """Where a member goes. ``epoch``, ``target``: of the assignment; ``topics``: ids that it subscribes to.
+class ReconciliationInput:
+    """The data that determines the next step of a member.
 
-    ``owners``: epochs of partitions that somebody has. ``owned``: what the member says that it has; None if it does
-    not say, which counts as everything. ``changed``: its subscription changed just now.
+    Attributes:
+        target_epoch: Epoch of the target assignment.
+        target: Target assignment of the member.
+        subscribed_topic_ids: Ids of the topics that the member subscribes to.
+        partition_epochs: Epochs of the owners of owned partitions.
+        owned_partitions: Partitions that the member reports as owned; None if it does not report them, which counts
+            as owning all.
+        has_changed_subscription: Whether the request changed the subscription of the member.
     """
 
-    epoch: int
-    target: Share
-    topics: Collection[UUID]
-    owners: Mapping[TopicPartition, int]
-    owned: Share | None
-    changed: bool = False
+    target_epoch: int
+    target: PartitionSet
+    subscribed_topic_ids: Collection[UUID]
+    partition_epochs: Mapping[TopicIdPartition, int]
+    owned_partitions: PartitionSet | None
+    has_changed_subscription: bool = False
 
-    def still_has(self, partitions: Share) -> bool:
-        return self.owned is None or not partitions.isdisjoint(self.owned)
-
-
-def next_step(member: ConsumerMember, goal: Goal) -> ConsumerMember:
-    """The member after this heartbeat, or itself if it cannot move."""
-    if member.state is STABLE and member.epoch == goal.epoch:
-        return _shrunk(member, goal) if goal.changed else member
-    if member.state is UNREVOKED and goal.still_has(member.revoking):
-        return _shrunk(member, goal) if goal.changed else member
-    return _moved(member, goal)
+    def owns_any(self, partitions: PartitionSet) -> bool:
+        """Return whether the member still owns one of these partitions, or does not report what it owns."""
+        return self.owned_partitions is None or not partitions.isdisjoint(self.owned_partitions)
 
 
-def _moved(member: ConsumerMember, goal: Goal) -> ConsumerMember:
-    target = frozenset(partition for partition in goal.target if partition[0] in goal.topics)
+def reconciled_member(member: ConsumerMember, inputs: ReconciliationInput) -> ConsumerMember:
+    """Return the member after its next step, or the same member if no step is possible."""
+    if member.state is STABLE and member.epoch == inputs.target_epoch:
+        return _remove_unsubscribed(member, inputs) if inputs.has_changed_subscription else member
+    if member.state is UNREVOKED and inputs.owns_any(member.pending_revocation):
+        return _remove_unsubscribed(member, inputs) if inputs.has_changed_subscription else member
+    return _compute_next_assignment(member, inputs)
+
+
+def _compute_next_assignment(member: ConsumerMember, inputs: ReconciliationInput) -> ConsumerMember:
+    target = frozenset(partition for partition in inputs.target if partition[0] in inputs.subscribed_topic_ids)
     keep = member.assigned & target
     revoke = member.assigned - keep
-    if revoke and goal.still_has(revoke):
+    if revoke and inputs.owns_any(revoke):
         return replace(
-            member, state=UNREVOKED, epoch=member.epoch, previous_epoch=member.epoch, assigned=keep, revoking=revoke
+            member,
+            state=UNREVOKED,
+            epoch=member.epoch,
+            previous_epoch=member.epoch,
+            assigned=keep,
+            pending_revocation=revoke,
         )
     missing = target - keep
     free = frozenset(
-        partition for partition in missing if goal.owners.get(partition, FREE) == FREE or partition in member.revoking
+        partition
+        for partition in missing
+        if inputs.partition_epochs.get(partition, NOT_OWNED) == NOT_OWNED or partition in member.pending_revocation
     )
     return replace(
         member,
         state=STABLE if free == missing else UNRELEASED,
-        epoch=goal.epoch,
+        epoch=inputs.target_epoch,
         previous_epoch=member.epoch,
         assigned=keep | free,
-        revoking=NOTHING,
+        pending_revocation=NO_PARTITIONS,
     )
 
 
-def _shrunk(member: ConsumerMember, goal: Goal) -> ConsumerMember:
-    """Partitions of topics that are not subscribed any more go at once, without waiting for a new target."""
-    keep = frozenset(partition for partition in member.assigned if partition[0] in goal.topics)
+def _remove_unsubscribed(member: ConsumerMember, inputs: ReconciliationInput) -> ConsumerMember:
+    """Revoke partitions of topics that are not subscribed any more, before there is a new target assignment."""
+    keep = frozenset(partition for partition in member.assigned if partition[0] in inputs.subscribed_topic_ids)
     if keep == member.assigned:
         return member
-    revoke = member.revoking | (member.assigned - keep)
-    if goal.still_has(revoke):
-        return replace(member, state=UNREVOKED, previous_epoch=member.epoch, assigned=keep, revoking=revoke)
+    revoke = member.pending_revocation | (member.assigned - keep)
+    if inputs.owns_any(revoke):
+        return replace(member, state=UNREVOKED, previous_epoch=member.epoch, assigned=keep, pending_revocation=revoke)
     return replace(member, previous_epoch=member.epoch, assigned=keep)

@@ -1,7 +1,9 @@
-"""A group of the consumer protocol as records: of the group, its members, its target, its expressions (KIP-848).
+"""The records of a consumer group: group, members, target and current assignments, regular expressions (KIP-848).
 
-Source: Kafka's GroupCoordinatorRecordHelpers. The hash of what the group knows of its topics is one of our own: whoever
-reads another number looks at the topics again, and that is all that it is for.
+The hash of the topic metadata is not computed as by Kafka. It is only compared: a coordinator that computes another
+value reads the topic metadata again.
+
+Source: Kafka's GroupCoordinatorRecordHelpers.
 """
 
 from __future__ import annotations
@@ -29,19 +31,19 @@ from kwire.blobs.offsets_topic import (
 from kwire.errors import DecodeError
 from mockbroker.base.settings import Settings
 from mockbroker.groups.consumer.state import (
-    ClassicSide,
+    ClassicMemberMetadata,
     ConsumerGroup,
     ConsumerMember,
     MemberState,
-    Resolved,
-    Share,
-    by_topic,
-    rebalance_of,
+    PartitionSet,
+    ResolvedRegex,
+    by_topic_id,
+    rebalance_timer,
 )
-from mockbroker.groups.coordinated import session_of
+from mockbroker.groups.coordinated import session_timer
 from mockbroker.groups.group_type import Context
-from mockbroker.groups.records.image import Change, Record, encoded, tombstones
-from mockbroker.groups.records.wall_time import Wall
+from mockbroker.groups.records.image import Change, Record, encode, tombstones
+from mockbroker.groups.records.wall_time import WallClock
 
 Current = ConsumerGroupCurrentMemberAssignmentValue
 Metadata = ConsumerGroupMemberMetadataValue
@@ -56,104 +58,109 @@ KEYS = (
 )
 
 
-def records(group: ConsumerGroup, wall: Wall) -> Iterator[Record]:
-    """All of them: key, value and version of each."""
+def records(group: ConsumerGroup, wall: WallClock) -> Iterator[Record]:
+    """Return key, value and version of all records of a group, except its offsets."""
     for member in group.members.values():
-        yield metadata(group, member)
-    yield from expressions(group, wall)
-    yield epoch(group)
+        yield member_record(group, member)
+    yield from regex_records(group, wall)
+    yield group_epoch_record(group)
     for member_id in group.target:
-        yield target(group, member_id)
-    yield assignment_epoch(group)
+        yield target_record(group, member_id)
+    yield assignment_epoch_record(group)
     for member in group.members.values():
-        yield current(group, member)
+        yield current_assignment_record(group, member)
 
 
-def changed(group: ConsumerGroup, wall: Wall) -> Iterator[Change]:
-    """Return what may have changed, in the order of what a heartbeat does: members, expressions, the group, targets,
-    what members have."""
+def changed_records(group: ConsumerGroup, wall: WallClock) -> Iterator[Change]:
+    """Return the records that may have changed, and tombstones.
+
+    They have the order in which a heartbeat changes them: members, regular expressions, group, target assignments,
+    current assignments.
+    """
     changes = group.changes
-    members, resolved, targets = (changes.get(table, {}) for table in ("members", "resolved", "target"))
+    members, resolved, targets = (changes.get(table, {}) for table in ("members", "resolved_regexes", "target"))
     for member_id in members:
         if member_id in group.members:
-            yield encoded(*metadata(group, group.members[member_id]))
+            yield encode(*member_record(group, group.members[member_id]))
         elif member_id is not None:
-            yield from tombstones(keys_of(group.group_id, member_id))
+            yield from tombstones(member_keys(group.group_id, member_id))
     for regex in resolved:
-        if regex is not None and regex not in group.resolved:
-            yield encode_stored(expression_key(group.group_id, regex), 0), None
-    for regex, found in group.resolved.items() if resolved else ():
+        if regex is not None and regex not in group.resolved_regexes:
+            yield encode_stored(regex_key(group.group_id, regex), 0), None
+    for regex, topics in group.resolved_regexes.items() if resolved else ():
         if regex in resolved:
-            yield encoded(*expression(group.group_id, regex, found, wall))
-    if "epoch" in changes or "metadata" in changes:
-        yield encoded(*epoch(group))
+            yield encode(*regex_record(group.group_id, regex, topics, wall))
+    if "epoch" in changes or "topic_metadata" in changes:
+        yield encode(*group_epoch_record(group))
     for member_id in targets:
         if member_id is not None and member_id not in group.target:
             yield encode_stored(target_key(group.group_id, member_id), 0), None
     for member_id in group.target if targets else ():
         if member_id in targets:
-            yield encoded(*target(group, member_id))
+            yield encode(*target_record(group, member_id))
     if "assignment_epoch" in changes:
-        yield encoded(*assignment_epoch(group))
+        yield encode(*assignment_epoch_record(group))
     for member_id in members:
         if member_id in group.members:
-            yield encoded(*current(group, group.members[member_id]))
+            yield encode(*current_assignment_record(group, group.members[member_id]))
 
 
-def metadata(group: ConsumerGroup, member: ConsumerMember) -> Record:
-    """What a member said of itself."""
-    return ConsumerGroupMemberMetadataKey(group_id=group.group_id, member_id=member.member_id), _metadata(member), 0
+def member_record(group: ConsumerGroup, member: ConsumerMember) -> Record:
+    """Return the record of the metadata and subscription of a member."""
+    return ConsumerGroupMemberMetadataKey(group_id=group.group_id, member_id=member.member_id), _member_value(member), 0
 
 
-def expressions(group: ConsumerGroup, wall: Wall) -> Iterator[Record]:
-    """What expressions matched."""
-    for regex, resolved in group.resolved.items():
-        yield expression(group.group_id, regex, resolved, wall)
+def regex_records(group: ConsumerGroup, wall: WallClock) -> Iterator[Record]:
+    """Return the records of all resolved regular expressions."""
+    for regex, resolved in group.resolved_regexes.items():
+        yield regex_record(group.group_id, regex, resolved, wall)
 
 
-def expression(group_id: str, regex: str, resolved: Resolved, wall: Wall) -> Record:
-    """What one expression matched."""
+def regex_record(group_id: str, regex: str, resolved: ResolvedRegex, wall: WallClock) -> Record:
+    """Return the record of a resolved regular expression."""
     value = ConsumerGroupRegularExpressionValue(
-        topics=sorted(resolved.topics), version=resolved.version, timestamp=wall.ms(resolved.at)
+        topics=sorted(resolved.topics), version=resolved.version, timestamp=wall.to_ms(resolved.at)
     )
-    return expression_key(group_id, regex), value, 0
+    return regex_key(group_id, regex), value, 0
 
 
-def expression_key(group_id: str, regex: str) -> ConsumerGroupRegularExpressionKey:
+def regex_key(group_id: str, regex: str) -> ConsumerGroupRegularExpressionKey:
     return ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex)
 
 
-def epoch(group: ConsumerGroup) -> Record:
-    """The epoch of the group, and what it knows of its topics."""
-    value = ConsumerGroupMetadataValue(epoch=group.epoch, metadata_hash=metadata_hash(group.metadata))
+def group_epoch_record(group: ConsumerGroup) -> Record:
+    """Return the record of the group epoch and the hash of the topic metadata."""
+    value = ConsumerGroupMetadataValue(epoch=group.epoch, metadata_hash=metadata_hash(group.topic_metadata))
     return ConsumerGroupMetadataKey(group_id=group.group_id), value, 0
 
 
-def target(group: ConsumerGroup, member_id: str) -> Record:
-    """What a member shall have."""
+def target_record(group: ConsumerGroup, member_id: str) -> Record:
+    """Return the record of the target assignment of a member."""
     assigned = _sorted(group.target[member_id])
-    lines = [Target.TopicPartition(topic_id=topic, partitions=list(which)) for topic, which in assigned]
-    return target_key(group.group_id, member_id), Target(topic_partitions=lines), 0
+    topic_partitions = [
+        Target.TopicPartition(topic_id=topic_id, partitions=list(partitions)) for topic_id, partitions in assigned
+    ]
+    return target_key(group.group_id, member_id), Target(topic_partitions=topic_partitions), 0
 
 
 def target_key(group_id: str, member_id: str) -> ConsumerGroupTargetAssignmentMemberKey:
     return ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)
 
 
-def assignment_epoch(group: ConsumerGroup) -> Record:
-    """For which epoch the target was made."""
+def assignment_epoch_record(group: ConsumerGroup) -> Record:
+    """Return the record of the epoch of the target assignment."""
     value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=group.assignment_epoch)
     return ConsumerGroupTargetAssignmentMetadataKey(group_id=group.group_id), value, 0
 
 
-def current(group: ConsumerGroup, member: ConsumerMember) -> Record:
-    """What a member has, and has to give up."""
+def current_assignment_record(group: ConsumerGroup, member: ConsumerMember) -> Record:
+    """Return the record of the assigned partitions of a member and those that it has to revoke."""
     key = ConsumerGroupCurrentMemberAssignmentKey(group_id=group.group_id, member_id=member.member_id)
-    return key, _current(member), 0
+    return key, _current_assignment_value(member), 0
 
 
-def keys_of(group_id: str, member_id: str) -> list[bytes]:
-    """The keys of all that is told of a member, in the order in which it is taken back."""
+def member_keys(group_id: str, member_id: str) -> list[bytes]:
+    """Return the keys of all records of a member, in the order in which Kafka writes their tombstones."""
     return [
         encode_stored(kind(group_id=group_id, member_id=member_id), 0)
         for kind in (
@@ -165,16 +172,16 @@ def keys_of(group_id: str, member_id: str) -> list[bytes]:
 
 
 def metadata_hash(metadata: Mapping[str, tuple[UUID, int]]) -> int:
-    """A number for topics with their ids and partitions; 0 if there are none."""
+    """Return a hash of topic names, ids and partition counts; 0 without topics."""
     if not metadata:
         return 0
-    told = repr(sorted((name, topic_id.hex, count) for name, (topic_id, count) in metadata.items()))
-    return int.from_bytes(blake2b(told.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big", signed=True)
+    text = repr(sorted((name, topic_id.hex, count) for name, (topic_id, count) in metadata.items()))
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big", signed=True)
 
 
-def _metadata(member: ConsumerMember) -> Metadata:
+def _member_value(member: ConsumerMember) -> Metadata:
     classic = member.classic
-    side = Metadata.ClassicMemberMetadata
+    classic_metadata = Metadata.ClassicMemberMetadata
     return Metadata(
         instance_id=member.instance_id,
         rack_id=member.rack_id,
@@ -186,24 +193,28 @@ def _metadata(member: ConsumerMember) -> Metadata:
         server_assignor=member.assignor,
         classic_member_metadata=None
         if classic is None
-        else side(
+        else classic_metadata(
             session_timeout_ms=round(classic.session_timeout * 1000),
-            supported_protocols=[side.Protocol(name=name, metadata=data) for name, data in classic.protocols],
+            supported_protocols=[
+                classic_metadata.Protocol(name=name, metadata=data) for name, data in classic.protocols
+            ],
         ),
     )
 
 
-def _current(member: ConsumerMember) -> Current:
-    line = Current.TopicPartition
+def _current_assignment_value(member: ConsumerMember) -> Current:
+    element = Current.TopicPartition
     return Current(
         member_epoch=member.epoch,
         previous_member_epoch=member.previous_epoch,
         state=member.state.value,
         assigned_partitions=[
-            line(topic_id=topic, partitions=list(which)) for topic, which in _sorted(by_topic(member.assigned))
+            element(topic_id=topic_id, partitions=list(partitions))
+            for topic_id, partitions in _sorted(by_topic_id(member.assigned))
         ],
         partitions_pending_revocation=[
-            line(topic_id=topic, partitions=list(which)) for topic, which in _sorted(by_topic(member.revoking))
+            element(topic_id=topic_id, partitions=list(partitions))
+            for topic_id, partitions in _sorted(by_topic_id(member.pending_revocation))
         ],
     )
 
@@ -212,22 +223,22 @@ def _sorted(assignment: Mapping[UUID, list[int]]) -> list[tuple[UUID, list[int]]
     return sorted(assignment.items())
 
 
-# --- records to a group -------------------------------------------------------------------------------------------
+# --- loading a group from records ---------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
 class _GroupRecords:
-    """What the records say of one group. ``group``: None if they say nothing of the group itself."""
+    """The decoded records of one group. ``group``: None if the record of the group itself is missing."""
 
     group: ConsumerGroupMetadataValue | None = None
     target_epoch: int = 0
     members: dict[str, Metadata] = field(default_factory=dict)
     targets: dict[str, Target] = field(default_factory=dict)
     current: dict[str, Current] = field(default_factory=dict)
-    expressions: dict[str, ConsumerGroupRegularExpressionValue] = field(default_factory=dict)
+    regexes: dict[str, ConsumerGroupRegularExpressionValue] = field(default_factory=dict)
 
-    def read(self, key: object, value: object) -> None:
-        """Keep a record."""
+    def add(self, key: object, value: object) -> None:
+        """Add a record."""
         match key, value:
             case ConsumerGroupMetadataKey(), ConsumerGroupMetadataValue():
                 self.group = value
@@ -240,54 +251,68 @@ class _GroupRecords:
             case ConsumerGroupCurrentMemberAssignmentKey(), ConsumerGroupCurrentMemberAssignmentValue():
                 self.current[key.member_id] = value
             case ConsumerGroupRegularExpressionKey(), ConsumerGroupRegularExpressionValue():
-                self.expressions[key.regular_expression] = value
+                self.regexes[key.regular_expression] = value
             case _:
                 pass
 
 
-def rebuilt(
-    group_id: str, found: Iterable[tuple[object, object]], context: Context, wall: Wall, now: float
+def group_from_records(
+    group_id: str, entries: Iterable[tuple[object, object]], context: Context, wall: WallClock, now: float
 ) -> ConsumerGroup | None:
-    """Return the group of these keys and values; None without the record of the group itself.
+    """Create a group from its records. Sessions restart at ``now``.
 
-    Sessions begin again at ``now``. Raises: DecodeError for a state of a member that there is not.
+    Args:
+        group_id: The group id.
+        entries: Keys and values of the records.
+        context: The context.
+        wall: The clock of the timestamps in records.
+        now: The current time in seconds.
+
+    Returns:
+        The group; None if the record of the group itself is missing.
+
+    Raises:
+        DecodeError: The state of a member is not valid.
     """
-    told = _GroupRecords()
-    for key, value in found:
-        told.read(key, value)
-    if told.group is None:
+    records = _GroupRecords()
+    for key, value in entries:
+        records.add(key, value)
+    if records.group is None:
         return None
-    group = _group(group_id, told, context.settings, wall, now)
-    group.epoch = told.group.epoch
-    seen = group.seen_in(context.cluster)
-    if metadata_hash(seen) == told.group.metadata_hash:  # else the next heartbeat finds out
-        group.metadata, group.version = seen, context.cluster.epoch
+    group = _build_group(group_id, records, context.settings, wall, now)
+    group.epoch = records.group.epoch
+    metadata = group.subscribed_metadata(context.cluster)
+    if metadata_hash(metadata) == records.group.metadata_hash:  # else the next heartbeat reads the metadata again
+        group.topic_metadata, group.metadata_version = metadata, context.cluster.epoch
     return group
 
 
-def _group(group_id: str, told: _GroupRecords, settings: Settings, wall: Wall, now: float) -> ConsumerGroup:
-    group = ConsumerGroup(group_id=group_id, assignment_epoch=told.target_epoch)
-    for member_id, metadata in told.members.items():
-        member = _member(member_id, metadata, told.current.get(member_id))
-        group.put(member)
-        group.waits.set(session_of(member_id), now + settings.group_consumer_session_timeout_ms / 1000)  # classic too
+def _build_group(
+    group_id: str, records: _GroupRecords, settings: Settings, wall: WallClock, now: float
+) -> ConsumerGroup:
+    group = ConsumerGroup(group_id=group_id, assignment_epoch=records.target_epoch)
+    for member_id, metadata in records.members.items():
+        member = _build_member(member_id, metadata, records.current.get(member_id))
+        group.put_member(member)
+        session_timeout = settings.group_consumer_session_timeout_ms / 1000  # also for members of the classic protocol
+        group.timers.set(session_timer(member_id), now + session_timeout)
         if member.state is MemberState.UNREVOKED_PARTITIONS and member.rebalance_timeout >= 0:
-            group.waits.set(rebalance_of(member_id), now + member.rebalance_timeout)
-    for member_id, target in told.targets.items():
-        group.target[member_id] = {line.topic_id: list(line.partitions) for line in target.topic_partitions}
-    for expression, found in told.expressions.items():
-        resolved = Resolved(frozenset(found.topics), found.version, wall.at(found.timestamp))
-        group.resolve(expression, resolved)
+            group.timers.set(rebalance_timer(member_id), now + member.rebalance_timeout)
+    for member_id, target in records.targets.items():
+        group.target[member_id] = {each.topic_id: list(each.partitions) for each in target.topic_partitions}
+    for regex, value in records.regexes.items():
+        resolved = ResolvedRegex(frozenset(value.topics), value.version, wall.from_ms(value.timestamp))
+        group.put_resolved_regex(regex, resolved)
     return group
 
 
-def _member(
+def _build_member(
     member_id: str,
     metadata: ConsumerGroupMemberMetadataValue,
     current: ConsumerGroupCurrentMemberAssignmentValue | None,
 ) -> ConsumerMember:
     classic = metadata.classic_member_metadata
-    told = current or ConsumerGroupCurrentMemberAssignmentValue()
+    current = current or ConsumerGroupCurrentMemberAssignmentValue()
     return ConsumerMember(
         member_id=member_id,
         instance_id=metadata.instance_id,
@@ -300,24 +325,24 @@ def _member(
         assignor=metadata.server_assignor,
         classic=None
         if classic is None
-        else ClassicSide(
+        else ClassicMemberMetadata(
             classic.session_timeout_ms / 1000, [(each.name, each.metadata) for each in classic.supported_protocols]
         ),
-        epoch=told.member_epoch,
-        previous_epoch=told.previous_member_epoch,
-        state=_state(member_id, told.state),
-        assigned=_share(told.assigned_partitions),
-        revoking=_share(told.partitions_pending_revocation),
+        epoch=current.member_epoch,
+        previous_epoch=current.previous_member_epoch,
+        state=_member_state(member_id, current.state),
+        assigned=_partition_set(current.assigned_partitions),
+        pending_revocation=_partition_set(current.partitions_pending_revocation),
     )
 
 
-def _state(member_id: str, number: int) -> MemberState:
+def _member_state(member_id: str, number: int) -> MemberState:
     try:
         return MemberState(number)
     except ValueError:
         name = ConsumerGroupCurrentMemberAssignmentValue.__name__
-        raise DecodeError(f"state {number} of member {member_id}", message=name) from None
+        raise DecodeError(f"member {member_id} has state {number}, which is not 0, 1 or 2", message=name) from None
 
 
-def _share(lines: Iterable[ConsumerGroupCurrentMemberAssignmentValue.TopicPartition]) -> Share:
-    return frozenset((line.topic_id, index) for line in lines for index in line.partitions)
+def _partition_set(topics: Iterable[ConsumerGroupCurrentMemberAssignmentValue.TopicPartition]) -> PartitionSet:
+    return frozenset((topic.topic_id, index) for topic in topics for index in topic.partitions)

@@ -1,8 +1,8 @@
-"""Subscriptions by regular expression: RE2, as at Kafka, where the broker matches them (KIP-848).
+"""Regular expressions of subscriptions, which the broker resolves with RE2 (KIP-848).
 
-Kafka uses RE2/J, this the original RE2. What RE2 alone takes is refused here, in the words of RE2/J. What RE2/J alone
-takes stays refused (docs/limits.md): RE2 bounds repetitions inside repetitions, and the program that an expression
-becomes, which RE2/J does not; one such expression would keep a broker of one thread busy.
+Kafka uses RE2/J; this module uses the original RE2. Syntax that only RE2 supports is rejected, with the messages of
+RE2/J. Syntax that only RE2/J supports is rejected too (docs/limits.md): RE2 limits nested repetitions and the size of
+the compiled expression. RE2/J has no such limits, but one large expression would block a broker with a single thread.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-EXPRESSIONS_KEPT = 1_000  # with what they match; beyond that all are matched from scratch
-# What RE2 says and how RE2/J says it.
-WORDS = {
+MAX_CACHED_REGEXES = 1_000  # the cache is cleared when it has more
+# Error messages of RE2, and those of RE2/J.
+RE2J_MESSAGES = {
     "missing ]": "missing closing ]",
     "missing )": "missing closing )",
     "unexpected )": "unexpected )",
@@ -26,31 +26,32 @@ WORDS = {
     "invalid perl operator": "invalid or unsupported Perl syntax",
     "invalid named capture group": "invalid named capture",
 }
-# What means something else inside: literal text, escapes, character classes. Then what RE2/J does not take, or once.
-PARTS = re.compile(
+# Literal text, escapes and character classes, which are skipped, and the syntax that RE2/J rejects: \C (byte), and a
+# capture group name that occurs twice (name).
+SYNTAX = re.compile(
     r"\\Q.*?(?:\\E|\Z) | (?P<byte>\\C) | \\. | \[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\] | \(\?P?<(?P<name>\w+)>",
     re.DOTALL | re.VERBOSE,
 )
 
 
 class InvalidRegex(ValueError):
-    """Not an expression; says what is wrong with it."""
+    """A regular expression is not valid."""
 
 
 def check(regex: str) -> None:
-    """Raises: InvalidRegex."""
+    """Check a regular expression. Raises: InvalidRegex."""
     _compiled(regex)
 
 
-def matching(regex: str, names: Iterable[str]) -> frozenset[str]:
-    """The names that match as a whole."""
-    fullmatch = _compiled(regex).fullmatch  # of bytes: re2 counts the characters of a text at each match
+def matching_names(regex: str, names: Iterable[str]) -> frozenset[str]:
+    """Return the names that the whole regular expression matches."""
+    fullmatch = _compiled(regex).fullmatch  # of bytes, because re2 counts the characters of a str at each match
     return frozenset([name for name in names if fullmatch(name.encode("utf-8", "surrogateescape"))])
 
 
 @dataclass(slots=True)
-class _Matched:
-    """What an expression matched among the first ``count`` names of ``created``."""
+class _CachedMatches:
+    """The topics that a regular expression matches among the first ``count`` names of ``created``."""
 
     created: Sequence[str]
     count: int
@@ -58,37 +59,43 @@ class _Matched:
 
 
 class TopicMatches:
-    """What expressions match in a cluster: an expression is matched with a topic once, for all groups and members.
+    """A cache of the topics that regular expressions match in a cluster, shared by all groups.
 
-    Expressions that match the same topics have the same set.
+    Each regular expression is matched with each topic once. Expressions that match the same topics share one set.
     """
 
     def __init__(self) -> None:
-        self._kept: dict[str, _Matched] = {}
+        self._cache: dict[str, _CachedMatches] = {}
         self._sets: dict[frozenset[str], frozenset[str]] = {}
 
-    def find(self, regex: str, created: Sequence[str], there: Container[str]) -> frozenset[str]:
-        """Topics that match. ``created``: names in order, which only grows or is replaced; ``there``: those that exist.
+    def matching_topics(self, regex: str, created: Sequence[str], existing: Container[str]) -> frozenset[str]:
+        """Return the existing topics that match.
 
-        Raises: InvalidRegex.
+        Args:
+            regex: The regular expression.
+            created: Names of all topics ever created, in order. The list is only appended to, or replaced.
+            existing: Names of the topics that exist.
+
+        Raises:
+            InvalidRegex: The regular expression is not valid.
         """
-        kept = self._kept.pop(regex, None)
-        if kept is None or kept.created is not created:
-            kept = _Matched(created, 0, frozenset())
-        new = matching(regex, created[kept.count :])
-        found = [name for name in kept.topics | new if name in there]
-        topics = kept.topics if not new and len(found) == len(kept.topics) else frozenset(found)
-        if len(self._kept) >= EXPRESSIONS_KEPT:
-            self._kept.clear()
+        cached = self._cache.pop(regex, None)
+        if cached is None or cached.created is not created:
+            cached = _CachedMatches(created, 0, frozenset())
+        new = matching_names(regex, created[cached.count :])
+        matches = [name for name in cached.topics | new if name in existing]
+        topics = cached.topics if not new and len(matches) == len(cached.topics) else frozenset(matches)
+        if len(self._cache) >= MAX_CACHED_REGEXES:
+            self._cache.clear()
             self._sets.clear()
         topics = self._sets.setdefault(topics, topics)
-        self._kept[regex] = _Matched(created, len(created), topics)
+        self._cache[regex] = _CachedMatches(created, len(created), topics)
         return topics
 
 
 @lru_cache(maxsize=256)
 def _compiled(regex: str) -> Any:
-    # 10 ms, and few brokers ever see an expression
+    # imported here because it takes 10 ms, and few brokers get a regular expression
     from re2 import Options, error
     from re2 import compile as compile_re2
 
@@ -97,18 +104,18 @@ def _compiled(regex: str) -> Any:
     try:
         compiled = compile_re2(regex, options)
     except error as wrong:
-        told = wrong.args[0]
-        text = told.decode("utf-8", "replace") if isinstance(told, bytes) else str(told)
-        what = text.partition(": ")[0]
-        raise InvalidRegex(WORDS.get(what, what)) from None
-    _refuse_what_re2j_does_not_take(regex)
+        detail = wrong.args[0]
+        text = detail.decode("utf-8", "replace") if isinstance(detail, bytes) else str(detail)
+        message = text.partition(": ")[0]
+        raise InvalidRegex(RE2J_MESSAGES.get(message, message)) from None
+    _check_re2j_accepts(regex)
     return compiled
 
 
-def _refuse_what_re2j_does_not_take(regex: str) -> None:
-    """Of an expression of RE2. Raises: InvalidRegex."""
+def _check_re2j_accepts(regex: str) -> None:
+    """Check that RE2/J accepts a regular expression that RE2 accepts. Raises: InvalidRegex."""
     names: set[str] = set()
-    for part in PARTS.finditer(regex):
+    for part in SYNTAX.finditer(regex):
         if part["byte"]:
             raise InvalidRegex("invalid escape sequence")
         if part["name"] in names:

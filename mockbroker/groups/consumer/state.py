@@ -1,7 +1,6 @@
-"""A group of the consumer rebalance protocol (KIP-848) and its members: data, and what follows from it.
+"""The state of a consumer group (KIP-848) and its members.
 
-Members are values: a change is a new member put in the place of the old one, so a request that is refused half-way has
-changed nothing.
+Members are immutable: a change replaces the member with a new one, so a rejected request has changed nothing.
 Source: Kafka's ConsumerGroup, ConsumerGroupMember and ModernGroup (4.2).
 """
 
@@ -18,46 +17,50 @@ from uuid import UUID
 from kwire.assignors import GroupAssignment, MemberAssignment
 from kwire.java import map_order
 from mockbroker.base.deadlines import Deadlines
-from mockbroker.groups.coordinated import CoordinatedGroup, Wait
+from mockbroker.groups.coordinated import CoordinatedGroup, Timer
 from mockbroker.groups.offsets import Offsets
 from mockbroker.topics.model import Cluster
 
 CONSUMER = "consumer"
 STATES = EMPTY, ASSIGNING, RECONCILING, STABLE = "Empty", "Assigning", "Reconciling", "Stable"
-TopicPartition: TypeAlias = tuple[UUID, int]
-Share: TypeAlias = frozenset[TopicPartition]
-NOTHING: Share = frozenset()
-FREE = -1  # the epoch of a partition that nobody has
-JOINING, LEAVING, AWAY = 0, -1, -2  # member epochs that say something; AWAY: a static member that will be back
+TopicIdPartition: TypeAlias = tuple[UUID, int]
+PartitionSet: TypeAlias = frozenset[TopicIdPartition]
+NO_PARTITIONS: PartitionSet = frozenset()
+NOT_OWNED = -1  # the epoch of a partition without owner
+JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH = (
+    0,
+    -1,
+    -2,
+)  # special member epochs in requests
 
-REGEX: Wait = ("regex", "")
-
-
-def by_topic(share: Share) -> MemberAssignment:
-    """A share as assignors have it: partitions in order, by topic."""
-    found: MemberAssignment = {}
-    for topic_id, index in sorted(share):
-        found.setdefault(topic_id, []).append(index)
-    return found
+REGEX_TIMER: Timer = ("regex", "")
 
 
-def rebalance_of(member_id: str) -> Wait:
-    """How long a member may take to give up what it must."""
+def by_topic_id(partition_set: PartitionSet) -> MemberAssignment:
+    """Return partition indexes in order, by topic id."""
+    assignment: MemberAssignment = {}
+    for topic_id, index in sorted(partition_set):
+        assignment.setdefault(topic_id, []).append(index)
+    return assignment
+
+
+def rebalance_timer(member_id: str) -> Timer:
+    """Return the key of the rebalance timeout, within which a member has to revoke partitions."""
     return ("rebalance", member_id)
 
 
-def join_of(member_id: str) -> Wait:
-    """How long a member of the classic protocol may take to join again."""
+def join_timer(member_id: str) -> Timer:
+    """Return the key of the deadline for a member of the classic protocol to rejoin."""
     return ("join", member_id)
 
 
-def sync_of(member_id: str) -> Wait:
-    """How long a member of the classic protocol may take to ask for its share."""
+def sync_timer(member_id: str) -> Timer:
+    """Return the key of the deadline for a member of the classic protocol to sync."""
     return ("sync", member_id)
 
 
 class MemberState(Enum):
-    """How far a member is on its way to its target; numbered as in Kafka's records."""
+    """The state of a member's reconciliation, with the numbers in Kafka's records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -65,8 +68,13 @@ class MemberState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class ClassicSide:
-    """What a member of the classic protocol said when it joined. ``session_timeout``: seconds."""
+class ClassicMemberMetadata:
+    """The part of a JoinGroup that is stored for a member of the classic protocol.
+
+    Attributes:
+        session_timeout: Session timeout in seconds.
+        protocols: Names and metadata of the supported protocols.
+    """
 
     session_timeout: float
     protocols: Sequence[tuple[str, bytes]]
@@ -74,10 +82,24 @@ class ClassicSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMember:
-    """``topics``: subscribed by name; ``regex``: and by expression, "" for none. ``rebalance_timeout``: seconds.
+    """A member of a consumer group.
 
-    ``classic``: set while the member speaks the classic protocol (KIP-848, online migration).
-    ``assigned``: what it may read now; ``revoking``: what it was told to give up and has not yet.
+    Attributes:
+        member_id: Member id.
+        instance_id: ``group.instance.id`` of a static member.
+        rack_id: Rack of the client.
+        client_id: The ``client.id`` of the request header.
+        client_host: Address of the client.
+        rebalance_timeout: Time in seconds to revoke partitions.
+        topics: Names of the subscribed topics.
+        regex: Subscribed regular expression; empty if there is none.
+        assignor: Server-side assignor that the member requests.
+        classic: Set if the member uses the classic protocol (online migration).
+        epoch: Member epoch.
+        previous_epoch: Member epoch before.
+        state: State of the reconciliation.
+        assigned: Assigned partitions.
+        pending_revocation: Partitions that the member has to revoke.
     """
 
     member_id: str
@@ -89,21 +111,27 @@ class ConsumerMember:
     topics: frozenset[str] = frozenset()
     regex: str = ""
     assignor: str | None = None
-    classic: ClassicSide | None = None
-    epoch: int = JOINING
+    classic: ClassicMemberMetadata | None = None
+    epoch: int = JOIN_EPOCH
     previous_epoch: int = -1
     state: MemberState = MemberState.STABLE
-    assigned: Share = NOTHING
-    revoking: Share = NOTHING
+    assigned: PartitionSet = NO_PARTITIONS
+    pending_revocation: PartitionSet = NO_PARTITIONS
 
-    def reached(self, assignment_epoch: int) -> bool:
-        """True if the member has all of its target, and nothing else."""
+    def is_reconciled_to(self, assignment_epoch: int) -> bool:
+        """Return whether the member has exactly its target assignment."""
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
-    """The topics that an expression matched at ``at`` (seconds), among the topics of ``version`` of the cluster."""
+class ResolvedRegex:
+    """The topics that match a regular expression.
+
+    Attributes:
+        topics: Names of the topics.
+        version: Version of the cluster metadata with which they were matched.
+        at: Time of the resolution in seconds.
+    """
 
     topics: frozenset[str]
     version: int
@@ -112,36 +140,52 @@ class Resolved:
 
 @dataclass(slots=True, kw_only=True)
 class ConsumerGroup(CoordinatedGroup):
-    """``epoch``: bumped when the target must be made anew; ``assignment_epoch``: for which it was made last.
+    """A consumer group.
 
-    ``target``: by member id, what each shall have; ``owners``: the epoch of whoever has a partition or has not given
-    it up. ``static``: instance id to member id; a name that a member had before it took another stays, as at Kafka.
-    ``resolved``: expressions and what they matched, changed by ``resolve`` and ``unresolve``; ``matched``: how many of
-    them match a topic; ``unresolved``: those that are still to be matched with the topics, since ``resolving``, and
-    whether one matched others than before. ``alike``: all members subscribed to the same names when a member
-    was last put in or taken out, or topics were looked at.
-    ``metadata``: subscribed topics that are there, with id and number of partitions, as they were when looked at last;
-    ``version``: of the cluster then; ``refresh_at``: when to look again at the latest.
+    Attributes:
+        group_id: Group id.
+        epoch: Group epoch, incremented when a new target assignment is necessary.
+        assignment_epoch: Group epoch for which the target assignment was computed.
+        members: Members by member id.
+        static_members: Member ids by instance id. A former instance id of a member is not removed, as in Kafka.
+        target: Target assignment by member id.
+        partition_epochs: Member epochs of the owners of partitions, also of those that are pending revocation.
+        resolved_regexes: Topics that match each regular expression.
+        regex_topics: Number of regular expressions that match each topic.
+        regexes_to_resolve: Regular expressions that remain in the resolution in progress.
+        resolving_since: Time in seconds when the latest resolution started.
+        matches_changed: Whether a regular expression matched other topics in this resolution than before.
+        topic_metadata: Ids and partition counts of the existing subscribed topics, when they were read last.
+        metadata_version: Version of the cluster metadata when it was read last.
+        metadata_refresh_at: Time in seconds when it is read again in any case.
+        peak_member_count: Largest number of members so far, which determines the map order.
+        subscribed_names: Number of members that subscribe to each topic by name.
+        subscribed_regexes: Number of members that subscribe to each regular expression.
+        requested_assignors: Number of members that request each assignor.
+        classic_member_count: Number of members that use the classic protocol.
+        homogeneous: Whether all members had the same subscription when a member or the metadata changed last.
+        timers: Deadlines of the group and its members.
+        offsets: Committed offsets.
     """
 
     type_name: ClassVar[str] = CONSUMER
     TRANSIENT: ClassVar[frozenset[str]] = frozenset(
         {
-            "static",
-            "owners",
-            "matched",
-            "unresolved",
-            "resolving",
-            "rematched",
-            "version",
-            "refresh_at",
-            "most_members",
-            "names",
-            "regexes",
-            "assignors",
-            "classic_members",
-            "alike",
-            "waits",
+            "static_members",
+            "partition_epochs",
+            "regex_topics",
+            "regexes_to_resolve",
+            "resolving_since",
+            "matches_changed",
+            "metadata_version",
+            "metadata_refresh_at",
+            "peak_member_count",
+            "subscribed_names",
+            "subscribed_regexes",
+            "requested_assignors",
+            "classic_member_count",
+            "homogeneous",
+            "timers",
             "offsets",
         }
     )
@@ -149,185 +193,198 @@ class ConsumerGroup(CoordinatedGroup):
     epoch: int = 0
     assignment_epoch: int = 0
     members: dict[str, ConsumerMember] = field(default_factory=dict)  # pyright: ignore[reportIncompatibleMethodOverride]
-    static: dict[str, str] = field(default_factory=dict)
+    static_members: dict[str, str] = field(default_factory=dict)
     target: GroupAssignment = field(default_factory=dict)
-    owners: dict[TopicPartition, int] = field(default_factory=dict)
-    resolved: dict[str, Resolved] = field(default_factory=dict)
-    matched: Counter[str] = field(default_factory=Counter)
-    unresolved: list[str] = field(default_factory=list)
-    resolving: float = -inf
-    rematched: bool = False
-    metadata: Mapping[str, tuple[UUID, int]] = field(default_factory=dict)
-    version: int = -1
-    refresh_at: float = inf
-    most_members: int = 0
-    names: Counter[str] = field(default_factory=Counter)
-    regexes: Counter[str] = field(default_factory=Counter)
-    assignors: Counter[str] = field(default_factory=Counter)
-    classic_members: int = 0
-    alike: bool = True
-    waits: Deadlines[Wait] = field(default_factory=Deadlines)
+    partition_epochs: dict[TopicIdPartition, int] = field(default_factory=dict)
+    resolved_regexes: dict[str, ResolvedRegex] = field(default_factory=dict)
+    regex_topics: Counter[str] = field(default_factory=Counter)
+    regexes_to_resolve: list[str] = field(default_factory=list)
+    resolving_since: float = -inf
+    matches_changed: bool = False
+    topic_metadata: Mapping[str, tuple[UUID, int]] = field(default_factory=dict)
+    metadata_version: int = -1
+    metadata_refresh_at: float = inf
+    peak_member_count: int = 0
+    subscribed_names: Counter[str] = field(default_factory=Counter)
+    subscribed_regexes: Counter[str] = field(default_factory=Counter)
+    requested_assignors: Counter[str] = field(default_factory=Counter)
+    classic_member_count: int = 0
+    homogeneous: bool = True
+    timers: Deadlines[Timer] = field(default_factory=Deadlines)
     offsets: Offsets = field(default_factory=Offsets)
 
-    # --- what is told of it ---
+    # --- description ---
 
     @property
     def state_name(self) -> str:
-        """As tools know it. Source: Kafka's ConsumerGroup.ConsumerGroupState."""
+        """The state, as ListGroups reports it. Source: Kafka's ConsumerGroup.ConsumerGroupState."""
         if not self.members:
             return EMPTY
         if self.epoch > self.assignment_epoch:
             return ASSIGNING
-        settled = all(member.reached(self.assignment_epoch) for member in self.members.values())
-        return STABLE if settled else RECONCILING
+        reconciled = all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values())
+        return STABLE if reconciled else RECONCILING
 
     @property
     def generation(self) -> int:
-        """The epoch of the group."""
+        """The group epoch."""
         return self.epoch
 
     @property
     def protocol_type(self) -> str:
-        """Always ``consumer``."""
+        """The protocol type ``consumer``."""
         return CONSUMER
 
     def in_map_order(self) -> list[ConsumerMember]:
-        """Members as Kafka's coordinator iterates them."""
-        return [self.members[member_id] for member_id in map_order(self.members, self.most_members)]
+        """Return the members in the order in which Kafka's coordinator iterates over them."""
+        return [self.members[member_id] for member_id in map_order(self.members, self.peak_member_count)]
 
     def preferred_assignor(self, default: str) -> str:
-        """The one that most members ask for, ties by HashMap order; the default if none asks."""
-        names = map_order(self.assignors)
-        return max(names, key=lambda name: self.assignors[name]) if names else default
+        """Return the assignor that most members request; the default if none does.
 
-    def supports(self, names: Iterable[str]) -> bool:
-        """True if all members of the classic protocol offer one of these protocol names."""
-        offered = [{name for name, _ in side.protocols} for side in self._classic_sides()]
-        return any(all(name in theirs for theirs in offered) for name in names)
+        Of assignors with equal counts, the first one in the order of a Java HashMap is used.
+        """
+        names = map_order(self.requested_assignors)
+        return max(names, key=lambda name: self.requested_assignors[name]) if names else default
 
-    def _classic_sides(self) -> list[ClassicSide]:
+    def supports_classic_protocols(self, names: Iterable[str]) -> bool:
+        """Return whether all members of the classic protocol support one of these protocols."""
+        supported = [{name for name, _ in metadata.protocols} for metadata in self._classic_metadata()]
+        return any(all(name in each for each in supported) for name in names)
+
+    def _classic_metadata(self) -> list[ClassicMemberMetadata]:
         return [member.classic for member in self.members.values() if member.classic is not None]
 
     # --- subscriptions ---
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
-        """Names that a member reads; an expression that is not resolved yet matches nothing."""
-        resolved = self.resolved.get(member.regex) if member.regex else None
+        """Return the topics that a member subscribes to by name or resolved regular expression."""
+        resolved = self.resolved_regexes.get(member.regex) if member.regex else None
         if resolved is None:
             return member.topics
-        return member.topics | resolved.topics if member.topics else resolved.topics  # the very set that others have
+        return (
+            member.topics | resolved.topics if member.topics else resolved.topics
+        )  # the same set object as other members have
 
     def ids_of(self, member: ConsumerMember, cluster: Cluster) -> frozenset[UUID]:
-        """Ids of the topics that a member reads, of those that are there."""
-        found = (cluster.topics.get(name) for name in self.topics_of(member))
-        return frozenset(topic.topic_id for topic in found if topic is not None)
+        """Return the ids of the existing topics that a member subscribes to."""
+        topics = (cluster.topics.get(name) for name in self.topics_of(member))
+        return frozenset(topic.topic_id for topic in topics if topic is not None)
 
-    def reads(self, topic: str) -> bool:
-        """True if some member subscribes to the topic, by name or by expression."""
-        return topic in self.names or topic in self.matched
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Return whether a member subscribes to the topic, by name or regular expression."""
+        return topic in self.subscribed_names or topic in self.regex_topics
 
-    def subscribed(self) -> set[str]:
-        """Names that anybody reads."""
-        return self.names.keys() | self.matched.keys()
+    def subscribed_topics(self) -> set[str]:
+        """Return the names of all subscribed topics."""
+        return self.subscribed_names.keys() | self.regex_topics.keys()
 
-    def seen_in(self, cluster: Cluster) -> Mapping[str, tuple[UUID, int]]:
-        """Subscribed topics that are there, with id and number of partitions."""
-        found = ((name, cluster.topics.get(name)) for name in self.subscribed())
-        return {name: (topic.topic_id, len(topic.partitions)) for name, topic in found if topic is not None}
+    def subscribed_metadata(self, cluster: Cluster) -> Mapping[str, tuple[UUID, int]]:
+        """Return the ids and partition counts of the existing subscribed topics, by name."""
+        topics = ((name, cluster.topics.get(name)) for name in self.subscribed_topics())
+        return {name: (topic.topic_id, len(topic.partitions)) for name, topic in topics if topic is not None}
 
-    def refresh_topics(self, cluster: Cluster, now: float, refresh: float) -> bool:
-        """Look at the subscribed topics; True if they are not what they were. Again after ``refresh`` seconds."""
-        found = self.seen_in(cluster)
-        changed = found != self.metadata
+    def refresh_metadata(self, cluster: Cluster, now: float, interval: float) -> bool:
+        """Read the metadata of the subscribed topics; return whether it changed.
+
+        Args:
+            cluster: The topics.
+            now: The current time in seconds.
+            interval: Seconds until the next refresh, if nothing else causes one.
+        """
+        metadata = self.subscribed_metadata(cluster)
+        changed = metadata != self.topic_metadata
         if changed:
-            self.metadata = found
-        self.version, self.refresh_at = cluster.epoch, now + refresh
-        self.alike = self._alike()
+            self.topic_metadata = metadata
+        self.metadata_version, self.metadata_refresh_at = cluster.epoch, now + interval
+        self.homogeneous = self._is_homogeneous()
         return changed
 
-    def resolve(self, regex: str, resolved: Resolved) -> None:
-        """Keep what an expression matches now."""
-        old = self.resolved.get(regex)
+    def put_resolved_regex(self, regex: str, resolved: ResolvedRegex) -> None:
+        """Store the topics that match a regular expression."""
+        old = self.resolved_regexes.get(regex)
         if old is None or old.topics is not resolved.topics:
-            self.unresolve(regex)
-            self.matched.update(resolved.topics)
-        self.resolved[regex] = resolved
+            self.remove_resolved_regex(regex)
+            self.regex_topics.update(resolved.topics)
+        self.resolved_regexes[regex] = resolved
 
-    def unresolve(self, regex: str) -> None:
-        """Forget what an expression matched, if that is known."""
-        old = self.resolved.pop(regex, None)
+    def remove_resolved_regex(self, regex: str) -> None:
+        """Remove the topics that match a regular expression, if it was resolved."""
+        old = self.resolved_regexes.pop(regex, None)
         if old is None:
             return
         for topic in old.topics:
-            self.matched[topic] -= 1
-            if not self.matched[topic]:
-                del self.matched[topic]
+            self.regex_topics[topic] -= 1
+            if not self.regex_topics[topic]:
+                del self.regex_topics[topic]
 
-    def target_of(self, member_id: str) -> Share:
-        """What a member shall have."""
+    def target_of(self, member_id: str) -> PartitionSet:
+        """Return the target assignment of a member."""
         topics = self.target.get(member_id, {})
         return frozenset((topic_id, index) for topic_id, indexes in topics.items() for index in indexes)
 
     # --- members ---
 
-    def put(self, member: ConsumerMember) -> None:
-        """Add a member, or put it in the place of the one with its id. Its time to give up partitions is that of one
-        epoch."""
+    def put_member(self, member: ConsumerMember) -> None:
+        """Add a member, or replace the one with its id. A new member epoch cancels the rebalance timeout."""
         old = self.members.get(member.member_id)
         if old is not None:
             self._count(old, -1)
-            self._release(old)
+            self._remove_partition_epochs(old)
             if old.epoch != member.epoch:
-                self.waits.forget(rebalance_of(member.member_id))
+                self.timers.forget(rebalance_timer(member.member_id))
         self.members[member.member_id] = member
         self._count(member, 1)
-        for partition in member.assigned | member.revoking:
-            self.owners[partition] = member.epoch
+        for partition in member.assigned | member.pending_revocation:
+            self.partition_epochs[partition] = member.epoch
         if member.instance_id is not None:
-            self.static[member.instance_id] = member.member_id
-        self.most_members = max(self.most_members, len(self.members))
-        for regex in [regex for regex in self.resolved if not self.regexes[regex]]:
-            self.unresolve(regex)
-        self.alike = self._alike()
+            self.static_members[member.instance_id] = member.member_id
+        self.peak_member_count = max(self.peak_member_count, len(self.members))
+        for regex in [regex for regex in self.resolved_regexes if not self.subscribed_regexes[regex]]:
+            self.remove_resolved_regex(regex)
+        self.homogeneous = self._is_homogeneous()
 
-    def remove(self, member: ConsumerMember) -> None:
-        """Take a member out; what it had is free."""
+    def remove_member(self, member: ConsumerMember) -> None:
+        """Remove a member and release its partitions."""
         del self.members[member.member_id]
         self._count(member, -1)
-        self._release(member)
+        self._remove_partition_epochs(member)
         self.target.pop(member.member_id, None)
-        if member.instance_id is not None and self.static.get(member.instance_id) == member.member_id:
-            del self.static[member.instance_id]
-        if member.regex and not self.regexes[member.regex]:
-            self.unresolve(member.regex)
-        self.alike = self._alike()
+        if member.instance_id is not None and self.static_members.get(member.instance_id) == member.member_id:
+            del self.static_members[member.instance_id]
+        if member.regex and not self.subscribed_regexes[member.regex]:
+            self.remove_resolved_regex(member.regex)
+        self.homogeneous = self._is_homogeneous()
 
-    def replace_static(self, old: ConsumerMember, new: ConsumerMember) -> None:
-        """A static member is back under another id, and gets the place and the target of the old one."""
-        target, resolved = self.target.get(old.member_id, {}), self.resolved.get(old.regex)
-        self.remove(old)
+    def replace_static_member(self, old: ConsumerMember, new: ConsumerMember) -> None:
+        """Replace a static member with one of another member id, which gets the target assignment of the old one."""
+        target, resolved = self.target.get(old.member_id, {}), self.resolved_regexes.get(old.regex)
+        self.remove_member(old)
         if resolved is not None:
-            self.resolve(old.regex, resolved)
-        self.put(new)
+            self.put_resolved_regex(old.regex, resolved)
+        self.put_member(new)
         self.target[new.member_id] = target
 
-    def _alike(self) -> bool:
-        """Source: Kafka's ModernGroup.subscriptionType."""
-        everybody = len(self.members)
-        return all(times == everybody for times in self.names.values()) and self.matched.keys() <= self.names.keys()
+    def _is_homogeneous(self) -> bool:
+        """Return whether all members have the same subscription. Source: Kafka's ModernGroup.subscriptionType."""
+        member_count = len(self.members)
+        return (
+            all(count == member_count for count in self.subscribed_names.values())
+            and self.regex_topics.keys() <= self.subscribed_names.keys()
+        )
 
     def _count(self, member: ConsumerMember, by: int) -> None:
         for counter, keys in (
-            (self.names, member.topics),
-            (self.regexes, [member.regex] if member.regex else []),
-            (self.assignors, [member.assignor] if member.assignor else []),
+            (self.subscribed_names, member.topics),
+            (self.subscribed_regexes, [member.regex] if member.regex else []),
+            (self.requested_assignors, [member.assignor] if member.assignor else []),
         ):
             for key in keys:
                 counter[key] += by
                 if not counter[key]:
                     del counter[key]
-        self.classic_members += by * (member.classic is not None)
+        self.classic_member_count += by * (member.classic is not None)
 
-    def _release(self, member: ConsumerMember) -> None:
-        for partition in member.assigned | member.revoking:
-            self.owners.pop(partition, None)
+    def _remove_partition_epochs(self, member: ConsumerMember) -> None:
+        for partition in member.assigned | member.pending_revocation:
+            self.partition_epochs.pop(partition, None)

@@ -1,4 +1,4 @@
-"""What each member of a group shall have: the assignor that most members want, run for all of them (KIP-848).
+"""The target assignment of a consumer group, computed by a server-side assignor (KIP-848).
 
 Source: Kafka's TargetAssignmentBuilder and ConsumerGroup.computePreferredServerAssignor (4.2).
 """
@@ -16,24 +16,33 @@ from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember
 from mockbroker.topics.model import Cluster
 
 
-def assignor_of(group: ConsumerGroup, settings: Settings) -> str:
-    """The name of the assignor in force: the one that most members ask for, else the first that the broker has."""
+def effective_assignor(group: ConsumerGroup, settings: Settings) -> str:
+    """Return the assignor that most members request, else the first of ``group.consumer.assignors``."""
     return group.preferred_assignor(default=settings.group_consumer_assignors.split(",")[0])
 
 
-def assign(group: ConsumerGroup, cluster: Cluster, settings: Settings, *, alike: bool, uniform: str) -> Note:
-    """Make the target of every member anew, for the epoch of the group. ``alike``: as Kafka believes of the
-    subscriptions; then the first member's counts for all. ``uniform``: the release that it is as in."""
-    name = assignor_of(group, settings)
+def compute_target(
+    group: ConsumerGroup, cluster: Cluster, settings: Settings, *, homogeneous: bool, uniform_release: str
+) -> Note:
+    """Compute the target assignment of all members for the group epoch; return the event for the journal.
+
+    Args:
+        group: The group.
+        cluster: The topics.
+        settings: The settings of the brokers.
+        homogeneous: Whether all members have the same subscription. If so, that of the first member is used for all.
+        uniform_release: The release whose ``uniform`` assignor is used.
+    """
+    name = effective_assignor(group, settings)
     ids: dict[frozenset[str], frozenset[UUID]] = {}
     members: dict[str, MemberSubscription] = {}
     for member in group.in_map_order():
         topics = group.topics_of(member)
         if topics not in ids:
             ids[topics] = group.ids_of(member, cluster)
-        members[member.member_id] = _described(group, member, ids[topics])
+        members[member.member_id] = _member_subscription(group, member, ids[topics])
     partitions = {topic.topic_id: len(topic.partitions) for topic in cluster.topics.values()}
-    group.target = assignors.assign(name, members, partitions, homogeneous=alike, release=uniform)
+    group.target = assignors.assign(name, members, partitions, homogeneous=homogeneous, release=uniform_release)
     group.assignment_epoch = group.epoch
     return Note(
         event=EventKind.GENERATION,
@@ -45,7 +54,9 @@ def assign(group: ConsumerGroup, cluster: Cluster, settings: Settings, *, alike:
     )
 
 
-def _described(group: ConsumerGroup, member: ConsumerMember, topic_ids: frozenset[UUID]) -> MemberSubscription:
+def _member_subscription(
+    group: ConsumerGroup, member: ConsumerMember, topic_ids: frozenset[UUID]
+) -> MemberSubscription:
     return MemberSubscription(
         topic_ids=topic_ids,
         instance_id=member.instance_id,

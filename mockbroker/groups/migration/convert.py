@@ -1,4 +1,4 @@
-"""A group changes its protocol while it lives: from classic to consumer and back (KIP-848, online migration).
+"""Conversion of a group with members from the classic to the consumer protocol and back (KIP-848, online migration).
 
 Source: Kafka's ConsumerGroup.fromClassicGroup, ClassicGroup.fromConsumerGroup and GroupMetadataManager (4.2).
 """
@@ -19,81 +19,87 @@ from mockbroker.groups.classic.state import ClassicGroup, Member, State
 from mockbroker.groups.classic.subscription import CONSUMER
 from mockbroker.groups.consumer import machine as consumer
 from mockbroker.groups.consumer.state import (
-    NOTHING,
-    ClassicSide,
+    NO_PARTITIONS,
+    ClassicMemberMetadata,
     ConsumerGroup,
     ConsumerMember,
-    Share,
-    by_topic,
+    PartitionSet,
+    by_topic_id,
 )
-from mockbroker.groups.coordinated import Becomes, Turn, session_of
+from mockbroker.groups.coordinated import GroupEffects, RegisterGroup, session_timer
 from mockbroker.groups.events import ConsumerHeartbeat
 from mockbroker.groups.group_type import Context, Refused
 from mockbroker.topics.model import Cluster
 
-UPGRADES = {"upgrade", "bidirectional"}
-DOWNGRADES = {"downgrade", "bidirectional"}
+UPGRADE_POLICIES = {"upgrade", "bidirectional"}
+DOWNGRADE_POLICIES = {"downgrade", "bidirectional"}
 
 
-class NoUpgrade(Exception):
-    """A classic group that stays what it is. ``text``: why, None if Kafka does not say."""
+class UpgradeRefused(Exception):
+    """A classic group cannot be converted to a consumer group.
 
-    def __init__(self, text: str | None, error: ErrorCode = ErrorCode.GROUP_ID_NOT_FOUND) -> None:
-        super().__init__(text)
-        self.text = text
+    Attributes:
+        message: The error message; None if Kafka returns none.
+        error: The error code.
+    """
+
+    def __init__(self, message: str | None, error: ErrorCode = ErrorCode.GROUP_ID_NOT_FOUND) -> None:
+        super().__init__(message)
+        self.message = message
         self.error = error
 
 
-# --- classic to consumer ----------------------------------------------------------------------------------------
+# --- classic to consumer ------------------------------------------------------------------------------------------
 
 
 def check_upgrade(group: ClassicGroup, settings: Settings) -> None:
-    """Whether it may be tried at all. Raises: NoUpgrade."""
-    why = _why(group)
-    if settings.group_consumer_migration_policy not in UPGRADES:
-        raise NoUpgrade(f"{why} online upgrade is disabled.")
+    """Check whether settings and group allow the upgrade. Raises: UpgradeRefused."""
+    prefix = _upgrade_error_prefix(group)
+    if settings.group_consumer_migration_policy not in UPGRADE_POLICIES:
+        raise UpgradeRefused(f"{prefix} online upgrade is disabled.")
     if group.protocol_type != CONSUMER:
-        raise NoUpgrade(f"{why} the group does not use the consumer embedded protocol.")
+        raise UpgradeRefused(f"{prefix} the group does not use the consumer embedded protocol.")
     if len(group.members) > settings.group_consumer_max_size:
-        raise NoUpgrade(f"{why} the group size exceeds the consumer group maximum size.")
+        raise UpgradeRefused(f"{prefix} the group size exceeds the consumer group maximum size.")
 
 
-def _why(group: ClassicGroup) -> str:
+def _upgrade_error_prefix(group: ClassicGroup) -> str:
     return f"Cannot upgrade classic group {group.group_id} to consumer group because"
 
 
-def upgraded(group: ClassicGroup, cluster: Cluster, now: float) -> ConsumerGroup:
-    """The consumer group that a classic group with members becomes; its members go on by the classic protocol.
+def to_consumer_group(group: ClassicGroup, cluster: Cluster, now: float) -> ConsumerGroup:
+    """Create a consumer group from a classic group. Its members continue to use the classic protocol.
 
-    The classic group is left as it is. Raises: NoUpgrade.
+    The classic group does not change. Raises: UpgradeRefused.
     """
-    new = ConsumerGroup(
+    consumer_group = ConsumerGroup(
         group_id=group.group_id, epoch=group.generation, assignment_epoch=group.generation, offsets=group.offsets
     )
     try:
         for member in group.in_map_order():
-            upgraded_member = _upgraded(group, member, cluster)
-            if not upgraded_member.assigned.isdisjoint(new.owners):
-                raise NoUpgrade(None, ErrorCode.UNKNOWN_SERVER_ERROR)  # the leader gave a partition to two members
-            new.put(upgraded_member)
-            new.target[member.member_id] = by_topic(upgraded_member.assigned)
-            new.waits.set(session_of(member.member_id), now + member.session_timeout)
+            upgraded_member = _to_consumer_member(group, member, cluster)
+            if not upgraded_member.assigned.isdisjoint(consumer_group.partition_epochs):
+                # the leader assigned a partition to two members
+                raise UpgradeRefused(None, ErrorCode.UNKNOWN_SERVER_ERROR)
+            consumer_group.put_member(upgraded_member)
+            consumer_group.target[member.member_id] = by_topic_id(upgraded_member.assigned)
+            consumer_group.timers.set(session_timer(member.member_id), now + member.session_timeout)
     except WireError:
-        raise NoUpgrade(f"{_why(group)} the embedded consumer protocol is malformed.") from None
-    return new
+        raise UpgradeRefused(f"{_upgrade_error_prefix(group)} the embedded consumer protocol is malformed.") from None
+    return consumer_group
 
 
-def _upgraded(group: ClassicGroup, member: Member, cluster: Cluster) -> ConsumerMember:
-    """Raises: WireError; NoUpgrade."""
-    assigned = NOTHING
+def _to_consumer_member(group: ClassicGroup, member: Member, cluster: Cluster) -> ConsumerMember:
+    """Create a member of a consumer group from a classic one. Raises: WireError; UpgradeRefused."""
+    assigned = NO_PARTITIONS
     if member.assignment:
         assignment, _ = decode_stored(ConsumerProtocolAssignment, member.assignment)
         if assignment.user_data:
-            raise NoUpgrade(
-                f"{_why(group)} an unsupported custom assignor is in use. Please refer to the documentation or"
-                " switch to a default assignor before re-attempting the upgrade."
+            raise UpgradeRefused(
+                f"{_upgrade_error_prefix(group)} an unsupported custom assignor is in use. Please refer to the"
+                " documentation or switch to a default assignor before re-attempting the upgrade."
             )
-        assigned = share_of(assignment.assigned_partitions, cluster)
+        assigned = to_partition_set(assignment.assigned_partitions, cluster)
     names = [name for name, _ in member.protocols]
     protocol = group.protocol if group.protocol in names else names[0]
     assert protocol is not None
@@ -106,83 +112,107 @@ def _upgraded(group: ClassicGroup, member: Member, cluster: Cluster) -> Consumer
         client_host=member.client_host,
         rebalance_timeout=member.rebalance_timeout,
         topics=frozenset(subscription.topics),
-        classic=ClassicSide(member.session_timeout, member.protocols),
+        classic=ClassicMemberMetadata(member.session_timeout, member.protocols),
         epoch=group.generation,
         previous_epoch=group.generation,
         assigned=assigned,
     )
 
 
-def upgrade(group: ClassicGroup, event: ConsumerHeartbeat, context: Context, now: float) -> Turn:
-    """A member of the consumer protocol joins a classic group with members.
+def upgrade(group: ClassicGroup, event: ConsumerHeartbeat, context: Context, now: float) -> GroupEffects:
+    """Convert a classic group with members, because a member of the consumer protocol joins; return the effects.
 
-    Pending JoinGroups and SyncGroups are answered with REBALANCE_IN_PROGRESS before it is known whether the group can
-    be converted, as at Kafka. Raises: Refused, if it is not even tried.
+    Pending JoinGroups and SyncGroups are answered with REBALANCE_IN_PROGRESS before the assignments and subscriptions
+    are decoded, as by Kafka. So they are answered even if the conversion fails then.
+
+    Raises:
+        Refused: Settings or group do not allow the upgrade; nothing has changed.
     """
     event = consumer.with_member_id(event, context)
-    consumer.check_joins(group.group_id, group, event)
+    consumer.check_may_create(group.group_id, group, event)
     try:
         check_upgrade(group, context.settings)
-    except NoUpgrade as why:
-        raise Refused(why.error, why.text) from None
-    answers = phases.turn_away(group, ErrorCode.REBALANCE_IN_PROGRESS)
+    except UpgradeRefused as refused:
+        raise Refused(refused.error, refused.message) from None
+    replies = phases.fail_pending_requests(group, ErrorCode.REBALANCE_IN_PROGRESS)
     try:
-        new = upgraded(group, context.cluster, now)
+        new = to_consumer_group(group, context.cluster, now)
         effects = consumer.heartbeat(new, event, context, now)
-    except NoUpgrade as why:
-        return [*answers, consumer.refused_heartbeat(event.ticket, Refused(why.error, why.text))]
+    except UpgradeRefused as refused:
+        return [*replies, consumer.heartbeat_error(event.ticket, Refused(refused.error, refused.message))]
     except Refused as refused:
-        return [*answers, consumer.refused_heartbeat(event.ticket, refused)]
+        return [*replies, consumer.heartbeat_error(event.ticket, refused)]
     members = tuple(member_id for member_id in new.members if member_id in group.members)
     note = Note(event=EventKind.UPGRADE, group=group.group_id, generation=group.generation, members=members)
-    return [*answers, note, Becomes(new), *effects]
+    return [*replies, note, RegisterGroup(new), *effects]
 
 
-# --- consumer to classic ----------------------------------------------------------------------------------------
+# --- consumer to classic ------------------------------------------------------------------------------------------
 
 
-def may_downgrade(group: ConsumerGroup, without: Collection[ConsumerMember], settings: Settings, *, left: int) -> bool:
-    """True if without these, who go or are replaced, the group can go on as a classic one of ``left`` members."""
-    consumer_members = len(group.members) - group.classic_members
+def can_downgrade(
+    group: ConsumerGroup, without: Collection[ConsumerMember], settings: Settings, *, remaining: int
+) -> bool:
+    """Return whether the group can be converted to a classic group.
+
+    Args:
+        group: The group.
+        without: The members that leave or are replaced.
+        settings: The settings of the brokers.
+        remaining: Number of members of the classic group.
+    """
+    consumer_members = len(group.members) - group.classic_member_count
     return (
         sum(member.classic is None for member in without) == consumer_members
-        and left > 0
-        and settings.group_consumer_migration_policy in DOWNGRADES
-        and left <= settings.group_max_size
+        and remaining > 0
+        and settings.group_consumer_migration_policy in DOWNGRADE_POLICIES
+        and remaining <= settings.group_max_size
     )
 
 
 def downgrade(
     group: ConsumerGroup, without: Collection[ConsumerMember], context: Context, now: float, reason: str
-) -> Turn:
-    """Turn the group into a classic one; with a rebalance if there is a reason for one."""
-    new = downgraded(group, without, context, now)
+) -> GroupEffects:
+    """Convert a consumer group to a classic group; return the effects.
+
+    Args:
+        group: The group.
+        without: The members that leave.
+        context: The context.
+        now: The current time in seconds.
+        reason: Reason for a rebalance; empty if none is necessary.
+    """
+    new = to_classic_group(group, without, context, now)
     note = Note(event=EventKind.DOWNGRADE, group=group.group_id, generation=new.generation, members=tuple(new.members))
-    return [note, *(phases.rebalance(new, reason, now) if reason else []), Becomes(new)]
+    return [note, *(phases.rebalance(new, reason, now) if reason else []), RegisterGroup(new)]
 
 
 def downgrade_without(
     group: ConsumerGroup, without: Collection[ConsumerMember], context: Context, now: float, reason: str
-) -> Turn | None:
-    """Turn the group into a classic one if only classic members remain without these; else None."""
-    if not may_downgrade(group, without, context.settings, left=len(group.members) - len(without)):
+) -> GroupEffects | None:
+    """Convert the group to a classic group if only classic members remain without these; else return None."""
+    if not can_downgrade(group, without, context.settings, remaining=len(group.members) - len(without)):
         return None
     return downgrade(group, without, context, now, reason)
 
 
-def downgraded(group: ConsumerGroup, without: Collection[ConsumerMember], context: Context, now: float) -> ClassicGroup:
-    """The classic group that a consumer group becomes without some members: Stable, everybody with its target. No
-    rebalance is begun."""
-    new = ClassicGroup.configured(group.group_id, context.settings, now)
-    gone = {member.member_id for member in without}
-    new.state, new.since = State.STABLE, now
-    new.generation, new.protocol_type = group.epoch, CONSUMER
-    new.offsets = group.offsets
+def to_classic_group(
+    group: ConsumerGroup, without: Collection[ConsumerMember], context: Context, now: float
+) -> ClassicGroup:
+    """Create a Stable classic group from a consumer group without some members.
+
+    The assignment of each member is its target assignment. No rebalance starts.
+    """
+    classic_group = ClassicGroup.from_settings(group.group_id, context.settings, now)
+    removed = {member.member_id for member in without}
+    classic_group.state, classic_group.state_since = State.STABLE, now
+    classic_group.generation, classic_group.protocol_type = group.epoch, CONSUMER
+    classic_group.offsets = group.offsets
     for member in group.in_map_order():
-        if member.member_id in gone:
+        if member.member_id in removed:
             continue
         assert member.classic is not None
-        new.add(
+        classic_group.add_member(
             Member(
                 member_id=member.member_id,
                 instance_id=member.instance_id,
@@ -191,37 +221,40 @@ def downgraded(group: ConsumerGroup, without: Collection[ConsumerMember], contex
                 session_timeout=member.classic.session_timeout,
                 rebalance_timeout=member.rebalance_timeout,
                 protocols=member.classic.protocols,
-                new=False,
+                is_new=False,
             )
         )
-    new.protocol = rules.choose_protocol(new)
-    for classic_member in new.members.values():
-        share = group.target_of(classic_member.member_id)
-        classic_member.assignment = written(share, classic_member.metadata(new.protocol), context.cluster)
-        membership.renew(new, classic_member, now)
-    membership.inherit(new)
-    return new
+    classic_group.protocol = rules.select_protocol(classic_group)
+    for classic_member in classic_group.members.values():
+        target = group.target_of(classic_member.member_id)
+        metadata = classic_member.metadata(classic_group.protocol)
+        classic_member.assignment = encode_assignment(target, metadata, context.cluster)
+        membership.renew_session(classic_group, classic_member, now)
+    membership.ensure_leader(classic_group)
+    return classic_group
 
 
-# --- shares in the words of the classic protocol ----------------------------------------------------------------
+# --- assignments of the classic protocol ------------------------------------------------------------------
 
 
-Named = ConsumerProtocolAssignment.TopicPartition | ConsumerProtocolSubscription.TopicPartition
+NamedPartitions = ConsumerProtocolAssignment.TopicPartition | ConsumerProtocolSubscription.TopicPartition
 
 
-def share_of(topics: Collection[Named], cluster: Cluster) -> Share:
-    """Partitions that stand under the names of their topics; those of topics that are not there are left out."""
-    found: set[tuple[UUID, int]] = set()
+def to_partition_set(topics: Collection[NamedPartitions], cluster: Cluster) -> PartitionSet:
+    """Return partitions with topic ids for partitions with topic names, without topics that do not exist."""
+    partitions: set[tuple[UUID, int]] = set()
     for named in topics:
         if topic := cluster.topics.get(named.topic):
-            found.update((topic.topic_id, index) for index in named.partitions)
-    return frozenset(found)
+            partitions.update((topic.topic_id, index) for index in named.partitions)
+    return frozenset(partitions)
 
 
-def written(share: Share, metadata: bytes, cluster: Cluster) -> bytes:
-    """A share as ConsumerProtocol has it, in the version of the member's own metadata."""
-    found = ((cluster.by_id.get(topic_id), partitions) for topic_id, partitions in by_topic(share).items())
-    line = ConsumerProtocolAssignment.TopicPartition
-    lines = [line(topic=topic.name, partitions=partitions) for topic, partitions in found if topic is not None]
+def encode_assignment(assigned: PartitionSet, metadata: bytes, cluster: Cluster) -> bytes:
+    """Return an encoded ConsumerProtocolAssignment, in the version of the member's subscription."""
+    topics = ((cluster.by_id.get(topic_id), partitions) for topic_id, partitions in by_topic_id(assigned).items())
+    element = ConsumerProtocolAssignment.TopicPartition
+    topic_partitions = [
+        element(topic=topic.name, partitions=partitions) for topic, partitions in topics if topic is not None
+    ]
     version = min(stored_version(ConsumerProtocolAssignment, metadata), 3)
-    return encode_stored(ConsumerProtocolAssignment(assigned_partitions=lines), version)
+    return encode_stored(ConsumerProtocolAssignment(assigned_partitions=topic_partitions), version)

@@ -1,1 +1,1 @@
-"""Groups as records of the offsets topic, in Kafka's formats, and groups made of such records. Without IO."""
+"""Writing groups to records of the offsets topic, in Kafka's formats, and loading groups from them. Without IO."""

@@ -1,7 +1,7 @@
-"""Compaction of a partition: of each key the last record stays, at its offset.
+"""Compaction of a partition: of each key only the latest record is retained, at its offset.
 
-What is in an open transaction, and everything behind its begin, stays as it is; so do the last batch, and tombstones
-and markers younger than a day (Kafka's delete.retention.ms). Source: Kafka's Cleaner and CleanedTransactionMetadata.
+Records after the start of an open transaction and the last batch are not compacted. Tombstones and transaction markers
+are retained for a day (the default of delete.retention.ms). Source: Kafka's Cleaner and CleanedTransactionMetadata.
 """
 
 from __future__ import annotations
@@ -15,43 +15,51 @@ from kwire.records.batch import Batch, Record, build_batch, read_batch
 from mockbroker.topics.model import Partition
 
 DELETE_RETENTION_MS = 86_400_000
-FIRST_COMPACTION = 1 << 20  # bytes of a partition; from then on, when it has doubled
-PACE = 2  # bytes that are compacted for each byte that is appended meanwhile, so that it ends before the next is due
-BATCH = 100  # bytes that are worth the work on a batch that is not read again
-LEAST = 16_384  # and bytes that are compacted at least whenever something is appended
+FIRST_COMPACTION = 1 << 20  # size of a partition in bytes; later, when its size has doubled
+COMPACTED_PER_APPENDED_BYTE = 2  # bytes, so that a compaction ends before the next one starts
+SKIPPED_BATCH_COST = 100  # bytes that are counted for a batch that is not decoded again
+MIN_COMPACTED_PER_APPEND = 16_384  # bytes
 
 
 class Compactor:
-    """Compacts the partitions of one topic as they grow, a part each time that something is appended."""
+    """Compacts the partitions of one topic as they grow, in steps: one at each append."""
 
     def __init__(self) -> None:
-        self._at: dict[int, int] = {}  # bytes, by partition
-        self._running: dict[int, _Running] = {}
+        self._thresholds: dict[int, int] = {}  # size in bytes that starts the next compaction, by partition index
+        self._running: dict[int, _RunningCompaction] = {}
 
     def compact_if_grown(self, partition: Partition, now_ms: int) -> None:
-        """The partition has grown. ``now_ms``: milliseconds since 1970."""
+        """Start or continue a compaction after an append. ``now_ms``: the current time, milliseconds since 1970."""
         size = partition.log.size
         running = self._running.get(partition.index)
         if running is None or running.partition is not partition:
-            if size <= self._at.get(partition.index, FIRST_COMPACTION):
+            if size <= self._thresholds.get(partition.index, FIRST_COMPACTION):
                 return
-            running = self._running[partition.index] = _Running(partition, compaction(partition, now_ms), size)
-        if not running.goes_on(LEAST + PACE * max(size - running.size, 0)):
+            running = self._running[partition.index] = _RunningCompaction(
+                partition, compaction(partition, now_ms), size
+            )
+        if not running.advance(MIN_COMPACTED_PER_APPEND + COMPACTED_PER_APPENDED_BYTE * max(size - running.size, 0)):
             del self._running[partition.index]
-            self._at[partition.index] = max(FIRST_COMPACTION, 2 * partition.log.size)
+            self._thresholds[partition.index] = max(FIRST_COMPACTION, 2 * partition.log.size)
         running.size = size
 
 
 @dataclass(slots=True)
-class _Running:
-    """A compaction that has begun. ``size``: of the log, when it last went on, in bytes."""
+class _RunningCompaction:
+    """A compaction in progress.
+
+    Attributes:
+        partition: The partition.
+        steps: The steps; each yields the number of compacted bytes.
+        size: Size of the log in bytes at the last step.
+    """
 
     partition: Partition
     steps: Generator[int, None, None]
     size: int
 
-    def goes_on(self, size: int) -> bool:
-        """Compact so many bytes; False once all is done."""
+    def advance(self, size: int) -> bool:
+        """Compact ``size`` bytes; return False if the compaction is complete."""
         for done in self.steps:
             size -= done
             if size <= 0:
@@ -60,22 +68,23 @@ class _Running:
 
 
 def compact(partition: Partition, now_ms: int) -> None:
-    """Rewrite the log of a partition, with the same offsets."""
+    """Compact a partition completely."""
     for _ in compaction(partition, now_ms):
         pass
 
 
 def compaction(partition: Partition, now_ms: int) -> Generator[int, None, None]:
-    """The work of a compaction, batch by batch: yields the bytes of each that it has read.
+    """Compact a partition in steps, one for each batch; yield the bytes of each batch that was read.
 
-    Batches that are appended meanwhile stay as they are. If the first ones are replaced or deleted, nothing is done.
+    Batches that are appended in the meantime are not changed. If earlier batches are replaced or deleted in the
+    meantime, the compaction has no effect.
     """
     log, until = partition.log, partition.last_stable
     stored = log.stored()
     if not stored:
         return
-    until = min(until, stored[-1].base_offset)  # the last one says where the log ends
-    latest = _Latest()
+    until = min(until, stored[-1].base_offset)  # the last batch determines the end of the log
+    latest = _LatestRecords()
     for number, each in enumerate(stored):
         batch = read_batch(each.data)
         may_be_aborted = batch.transactional and not partition.is_committed(batch)
@@ -84,23 +93,24 @@ def compaction(partition: Partition, now_ms: int) -> Generator[int, None, None]:
         yield len(each.data)
     old = stored[: bisect_left(stored, until, key=lambda each: each.base_offset)]
     kept: list[Batch] = []
-    open_for: set[int] = set()  # producers with records that are kept and whose marker has not come
+    open_for: set[int] = set()  # producers with retained records before their marker
     for number, each in enumerate(old):
         batch = read_batch(each.data)
-        remaining = _remaining(partition, batch, number, latest, open_for, now_ms)
+        remaining = _retained(partition, batch, number, latest, open_for, now_ms)
         if remaining is not None:
             kept.append(remaining)
-        yield len(each.data) if latest.count[number] else BATCH
+        yield len(each.data) if latest.count[number] else SKIPPED_BATCH_COST
     if log.begins_with(stored):
         log.replace(kept, len(old))
         partition.forget_aborted(until)
 
 
-class _Latest:
-    """The last records of all keys.
+class _LatestRecords:
+    """The latest records of all keys.
 
-    offsets: by key
-    count: how many of them are in a batch, by its number
+    Attributes:
+        offsets: Offset of the latest record, by key.
+        count: Number of latest records in a batch, by the number of the batch.
     """
 
     def __init__(self) -> None:
@@ -109,7 +119,7 @@ class _Latest:
         self._batches: dict[bytes, int] = {}  # by key
 
     def add(self, number: int, batch: Batch) -> None:
-        """Add the records of a batch, which comes after those before."""
+        """Add the records of the next batch."""
         for record in batch.records():
             key = record.key or b""
             if key in self._batches:
@@ -119,32 +129,34 @@ class _Latest:
             self.count[number] += 1
 
 
-def _remaining(
-    partition: Partition, batch: Batch, number: int, latest: _Latest, open_for: set[int], now_ms: int
+def _retained(
+    partition: Partition, batch: Batch, number: int, latest: _LatestRecords, open_for: set[int], now_ms: int
 ) -> Batch | None:
-    """What is left of a batch. The marker of a transaction stays as long as one of its records does."""
+    """Return the retained part of a batch, or None. A marker is retained as long as a record of its transaction is."""
     if batch.control:
-        stays = batch.producer_id in open_for or now_ms - batch.max_timestamp < DELETE_RETENTION_MS
+        retained = batch.producer_id in open_for or now_ms - batch.max_timestamp < DELETE_RETENTION_MS
         open_for.discard(batch.producer_id)
-        return batch if stays else None
-    if not partition.is_committed(batch) or not latest.count[number]:  # most are superseded, and are not read again
+        return batch if retained else None
+    if (
+        not partition.is_committed(batch) or not latest.count[number]
+    ):  # usually none is a latest record; then the batch is not decoded again
         return None
-    records = [record for record in batch.records() if _stays(record, latest.offsets, now_ms)]
+    records = [record for record in batch.records() if _is_retained(record, latest.offsets, now_ms)]
     if not records:
         return None
     if batch.transactional:
         open_for.add(batch.producer_id)
-    return batch if len(records) == batch.count else _thinned(batch, records)
+    return batch if len(records) == batch.count else _with_records(batch, records)
 
 
-def _stays(record: Record, last: dict[bytes, int], now_ms: int) -> bool:
+def _is_retained(record: Record, last: dict[bytes, int], now_ms: int) -> bool:
     if last[record.key or b""] != record.offset:
         return False
     return record.value is not None or now_ms - record.timestamp < DELETE_RETENTION_MS
 
 
-def _thinned(batch: Batch, records: list[Record]) -> Batch:
-    """The batch with some of its records, from the same offset to the same."""
+def _with_records(batch: Batch, records: list[Record]) -> Batch:
+    """Return a batch with only these records, and with the same first and last offset."""
     data = build_batch(
         records,
         base_offset=batch.base_offset,

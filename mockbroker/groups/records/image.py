@@ -1,4 +1,4 @@
-"""What is kept of a group besides its offsets: one value per key, as compaction leaves them."""
+"""The encoded records of a group without its offsets: one value per key, as in a compacted log."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from typing import TypeAlias
 
 from kwire.blobs import encode_record
 
-Record: TypeAlias = tuple[object, object, int]  # key, value, version of the value
+Record: TypeAlias = tuple[object, object, int]  # decoded key, decoded value, version of the value
 Image: TypeAlias = dict[bytes, bytes]
-Change: TypeAlias = tuple[bytes, bytes | None]  # None: a tombstone
+Change: TypeAlias = tuple[bytes, bytes | None]  # encoded key and value; None for a tombstone
 
 
-def encoded(key: object, value: object, version: int) -> tuple[bytes, bytes]:
-    """Return key and value as they are stored."""
-    written, data = encode_record(key, value, version)
-    assert data is not None
-    return written, data
+def encode(key: object, value: object, version: int) -> tuple[bytes, bytes]:
+    """Return the encoded key and value."""
+    encoded_key, encoded_value = encode_record(key, value, version)
+    assert encoded_value is not None
+    return encoded_key, encoded_value
 
 
 def image_of(records: Iterable[Record]) -> Image:
-    """Return records as compaction leaves them."""
-    return dict(encoded(*record) for record in records)
+    """Return the image with these records."""
+    return dict(encode(*record) for record in records)
 
 
 def tombstones(keys: Iterable[bytes]) -> list[Change]:
-    """Return the changes that take these keys back."""
+    """Return changes that delete these keys."""
     return [(key, None) for key in keys]
 
 
-def differing(image: Image, changes: Iterable[Change]) -> Iterator[Change]:
-    """Return the changes that say something new; the image has them from now on."""
+def apply_changes(image: Image, changes: Iterable[Change]) -> Iterator[Change]:
+    """Apply changes to an image, and yield those that changed it."""
     for key, value in changes:
         if image.get(key) == value:
             continue

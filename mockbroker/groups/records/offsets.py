@@ -1,4 +1,4 @@
-"""Committed offsets as records. Source: Kafka's GroupCoordinatorRecordHelpers.newOffsetCommitRecord."""
+"""Encoding of committed offsets in records. Source: Kafka's GroupCoordinatorRecordHelpers.newOffsetCommitRecord."""
 
 from __future__ import annotations
 
@@ -6,39 +6,43 @@ from kwire.blobs import encode_stored
 from kwire.blobs.offsets_topic import OffsetCommitKey, OffsetCommitValue
 from kwire.schema import ZERO_UUID
 from mockbroker.groups.offsets import Committed
-from mockbroker.groups.records.wall_time import Wall
+from mockbroker.groups.records.wall_time import WallClock
 
-IDS_SINCE = 4  # the version with topic ids, which Kafka writes since 4.1
-EXPIRING = 1  # the version that says when an offset goes
+TOPIC_ID_VERSION = 4  # the value version with topic ids, written since Kafka 4.1
+EXPIRE_TIMESTAMP_VERSION = 1  # the value version with an expiration time
 
 
-def encoded_value(committed: Committed, wall: Wall, version: int = IDS_SINCE) -> bytes:
-    """The value as it is stored; ``version``: unless the client said itself when the offset goes."""
+def encode_value(committed: Committed, wall: WallClock, version: int = TOPIC_ID_VERSION) -> bytes:
+    """Return the encoded value. ``version``: its version, unless the offset has an expiration time of its own."""
     value = OffsetCommitValue(
         offset=committed.offset,
         leader_epoch=committed.leader_epoch,
         metadata=committed.metadata,
-        commit_timestamp=wall.ms(committed.at),
-        topic_id=committed.topic_id if version >= IDS_SINCE else ZERO_UUID,
+        commit_timestamp=wall.to_ms(committed.at),
+        topic_id=committed.topic_id if version >= TOPIC_ID_VERSION else ZERO_UUID,
     )
     if committed.expires is not None:
-        value.expire_timestamp, value.leader_epoch, version = wall.ms(committed.expires), -1, EXPIRING
+        value.expire_timestamp, value.leader_epoch, version = (
+            wall.to_ms(committed.expires),
+            -1,
+            EXPIRE_TIMESTAMP_VERSION,
+        )
         value.topic_id = ZERO_UUID
     return encode_stored(value, version)
 
 
-def encoded_key(group_id: str, topic: str, partition: int) -> bytes:
-    """The key as it is stored."""
+def encode_key(group_id: str, topic: str, partition: int) -> bytes:
+    """Return the encoded key."""
     return encode_stored(OffsetCommitKey(group=group_id, topic=topic, partition=partition), 0)
 
 
-def committed(value: OffsetCommitValue, wall: Wall) -> Committed:
-    """What a record says."""
+def decode_value(value: OffsetCommitValue, wall: WallClock) -> Committed:
+    """Return the committed offset in a decoded value."""
     return Committed(
         offset=value.offset,
         leader_epoch=value.leader_epoch,
         metadata=value.metadata,
-        at=wall.at(value.commit_timestamp),
-        expires=None if value.expire_timestamp == -1 else wall.at(value.expire_timestamp),
+        at=wall.from_ms(value.commit_timestamp),
+        expires=None if value.expire_timestamp == -1 else wall.from_ms(value.expire_timestamp),
         topic_id=value.topic_id,
     )

@@ -1,4 +1,4 @@
-"""Groups made of the records of the offsets topic and of nothing else.
+"""Loading of groups from the records of the offsets topic.
 
 Source: Kafka's GroupCoordinatorShard.replay and GroupMetadataManager.onLoaded.
 """
@@ -13,81 +13,104 @@ from kwire.blobs.offsets_topic import OffsetCommitKey, OffsetCommitValue
 from kwire.errors import UnknownApi
 from mockbroker.groups.coordinated import CoordinatedGroup
 from mockbroker.groups.group_type import Context, GroupTypes
-from mockbroker.groups.offsets import Committed, Offsets, Place
+from mockbroker.groups.offsets import Committed, Offsets, TopicPartition
 from mockbroker.groups.records import offsets as offset_records
-from mockbroker.groups.records.replay import Kept, Replay
-from mockbroker.groups.records.wall_time import Wall
+from mockbroker.groups.records.replay import Replay, StoredValue
+from mockbroker.groups.records.wall_time import WallClock
 from mockbroker.topics.model import OFFSETS_TOPIC
 
 
 @dataclass(slots=True)
 class _GroupRecords:
-    """Records of one group. ``records``: keys and values of the group itself, by name of its type."""
+    """The decoded records of one group.
+
+    Attributes:
+        records: Keys and values of the group, by name of its type.
+        offsets: Log offsets and values of committed offsets.
+        transactional: Log offsets and values of offsets in open transactions, by producer id.
+    """
 
     records: dict[str, list[tuple[object, object]]] = field(default_factory=dict)
-    offsets: dict[Place, tuple[int, OffsetCommitValue]] = field(default_factory=dict)
-    pending: dict[int, dict[Place, tuple[int, OffsetCommitValue]]] = field(default_factory=dict)
+    offsets: dict[TopicPartition, tuple[int, OffsetCommitValue]] = field(default_factory=dict)
+    transactional: dict[int, dict[TopicPartition, tuple[int, OffsetCommitValue]]] = field(default_factory=dict)
 
 
-def rebuilt(found: Replay, types: GroupTypes, context: Context, wall: Wall, now: float) -> dict[str, CoordinatedGroup]:
-    """Return groups by id. Sessions begin again at ``now``.
+def groups_from_records(
+    replay: Replay, types: GroupTypes, context: Context, wall: WallClock, now: float
+) -> dict[str, CoordinatedGroup]:
+    """Create groups from a replayed log; return them by id. Sessions restart at ``now``.
 
-    Records of types that are not known are passed over, as Kafka does. Raises: DecodeError for one that is damaged, or
-    says what cannot be.
+    Records of unknown types are ignored, as by Kafka.
+
+    Args:
+        replay: The replayed log.
+        types: The group types.
+        context: The context of the groups.
+        wall: The clock of the timestamps in records.
+        now: The current time in seconds.
+
+    Raises:
+        DecodeError: A record is damaged or has an invalid value.
     """
     records_of: dict[str, _GroupRecords] = {}
-    for key, value, order in _decoded(found.live):
-        _read(records_of, types, key, value, order)
-    for producer_id, held in found.pending.items():
-        for key, value, order in _decoded(held):
+    for key, value, log_offset in _decode_records(replay.latest):
+        _add_record(records_of, types, key, value, log_offset)
+    for producer_id, pending in replay.pending.items():
+        for key, value, log_offset in _decode_records(pending):
             if isinstance(key, OffsetCommitKey) and isinstance(value, OffsetCommitValue):
-                places = records_of.setdefault(key.group, _GroupRecords()).pending.setdefault(producer_id, {})
-                places[key.topic, key.partition] = order, value
-    made = ((group_id, _group(group_id, each, types, context, wall, now)) for group_id, each in records_of.items())
-    return {group_id: group for group_id, group in made if group is not None}
+                offsets = records_of.setdefault(key.group, _GroupRecords()).transactional.setdefault(producer_id, {})
+                offsets[key.topic, key.partition] = log_offset, value
+    groups = (
+        (group_id, _build_group(group_id, each, types, context, wall, now)) for group_id, each in records_of.items()
+    )
+    return {group_id: group for group_id, group in groups if group is not None}
 
 
-def _decoded(live: Mapping[bytes, Kept]) -> Iterator[tuple[object, object, int]]:
-    """Return key, value and offset of each record of a type that we know."""
-    for key, (value, order) in live.items():
+def _decode_records(stored: Mapping[bytes, StoredValue]) -> Iterator[tuple[object, object, int]]:
+    """Yield key, value and log offset of each record of a known type."""
+    for key, (value, log_offset) in stored.items():
         try:
-            yield *decode_record(OFFSETS_TOPIC, key, value), order
+            yield *decode_record(OFFSETS_TOPIC, key, value), log_offset
         except UnknownApi:
             continue
 
 
-def _read(records_of: dict[str, _GroupRecords], types: GroupTypes, key: object, value: object, order: int) -> None:
+def _add_record(
+    records_of: dict[str, _GroupRecords], types: GroupTypes, key: object, value: object, log_offset: int
+) -> None:
     if isinstance(key, OffsetCommitKey) and isinstance(value, OffsetCommitValue):
-        records_of.setdefault(key.group, _GroupRecords()).offsets[key.topic, key.partition] = order, value
+        records_of.setdefault(key.group, _GroupRecords()).offsets[key.topic, key.partition] = log_offset, value
         return
-    kind = types.of_record(key)
-    if kind is not None:  # else of a group whose type is not served
-        records_of.setdefault(kind.group_id_of(key), _GroupRecords()).records.setdefault(kind.name, []).append(
-            (key, value)
-        )
+    group_type = types.of_record(key)
+    if group_type is not None:  # else the record is of a group type that is not implemented
+        group_records = records_of.setdefault(group_type.group_id_of(key), _GroupRecords())
+        group_records.records.setdefault(group_type.name, []).append((key, value))
 
 
-def _group(
-    group_id: str, stored: _GroupRecords, types: GroupTypes, context: Context, wall: Wall, now: float
+def _build_group(
+    group_id: str, stored: _GroupRecords, types: GroupTypes, context: Context, wall: WallClock, now: float
 ) -> CoordinatedGroup | None:
-    """Return the group; None if its own record is missing, and it has no offsets."""
+    """Create a group; return None if the record of the group itself is missing and it has no offsets."""
     group: CoordinatedGroup | None = None
-    for kind in reversed(types.types):
-        if group is None and kind.name in stored.records:
-            group = kind.rebuilt(group_id, stored.records[kind.name], context, wall, now)
-    if group is None and (stored.offsets or stored.pending):
+    for group_type in reversed(types.types):
+        if group is None and group_type.name in stored.records:
+            group = group_type.from_records(group_id, stored.records[group_type.name], context, wall, now)
+    if group is None and (stored.offsets or stored.transactional):
         group = types.default.new(group_id, context, now)
     if group is None:
         return None
     offsets = Offsets()
-    offsets.restore(_committed(stored.offsets, wall))
-    for producer_id, held in stored.pending.items():
-        offsets.restore_held(producer_id, _committed(held, wall))
+    offsets.restore(_decode_offsets(stored.offsets, wall))
+    for producer_id, pending in stored.transactional.items():
+        offsets.restore_transactional(producer_id, _decode_offsets(pending, wall))
     group.offsets = offsets
     return group
 
 
-def _committed(
-    offsets: Mapping[Place, tuple[int, OffsetCommitValue]], wall: Wall
-) -> dict[Place, tuple[int, Committed]]:
-    return {place: (order, offset_records.committed(value, wall)) for place, (order, value) in offsets.items()}
+def _decode_offsets(
+    offsets: Mapping[TopicPartition, tuple[int, OffsetCommitValue]], wall: WallClock
+) -> dict[TopicPartition, tuple[int, Committed]]:
+    return {
+        topic_partition: (log_offset, offset_records.decode_value(value, wall))
+        for topic_partition, (log_offset, value) in offsets.items()
+    }

@@ -1,19 +1,25 @@
-"""Times: groups count seconds on a clock of their own, records milliseconds since 1970."""
+"""Conversion between the broker's clock, in seconds, and timestamps in records, in milliseconds since 1970."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-LAST = 2**63 - 1  # milliseconds: retention may be asked for without end
+MAX_MS = 2**63 - 1  # the largest timestamp; a client may request any retention time
 
 
-class Wall(NamedTuple):
-    """``at_zero``: seconds since 1970 at time 0 of the clock."""
+class WallClock(NamedTuple):
+    """The relation of the broker's clock to wall-clock time.
+
+    Attributes:
+        at_zero: Seconds since 1970 at time 0 of the broker's clock.
+    """
 
     at_zero: float
 
-    def ms(self, at: float) -> int:
-        return min(round((self.at_zero + at) * 1000), LAST)
+    def to_ms(self, at: float) -> int:
+        """Return a time of the broker's clock as milliseconds since 1970."""
+        return min(round((self.at_zero + at) * 1000), MAX_MS)
 
-    def at(self, ms: int) -> float:
+    def from_ms(self, ms: int) -> float:
+        """Return milliseconds since 1970 as a time of the broker's clock, in seconds."""
         return ms / 1000 - self.at_zero

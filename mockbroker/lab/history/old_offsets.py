@@ -21,7 +21,7 @@ from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers import HANDLERS
 from mockbroker.broker.handlers.handler import Handler
-from mockbroker.groups.offsets import metadata_too_long
+from mockbroker.groups.offsets import is_metadata_too_large
 from mockbroker.lab.history.scheme import BROKER
 from mockbroker.lab.history.watching import CONSUMERS
 from mockbroker.lab.history.zookeeper import Asking, Session, ZooKeeper, carry_out
@@ -74,7 +74,7 @@ class OldOffsets:
                 error = ErrorCode.NONE
                 if broker.cluster.partition(asked.name, line.partition_index) is None:
                     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                elif metadata_too_long(line.committed_metadata, limit):
+                elif is_metadata_too_large(line.committed_metadata, limit):
                     error = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 else:
                     path, data = offset_of(group, asked.name, line.partition_index), str(line.committed_offset)

@@ -41,8 +41,8 @@ def why_not(broker: Broker, clients: Iterable[Client]) -> str:
                 owned[place] = member.name
         if wanted - owned.keys():
             return f"{min(wanted - owned.keys())} of {group_id} has no owner"
-        consumers = broker.groups.typed(group_id, ConsumerGroup)
-        if consumers is not None and consumers.version != broker.cluster.epoch:
+        consumers = broker.groups.get_as(group_id, ConsumerGroup)
+        if consumers is not None and consumers.metadata_version != broker.cluster.epoch:
             return f"{group_id} has not processed the newest topic metadata"
     return ""
 

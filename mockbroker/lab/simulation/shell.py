@@ -189,7 +189,7 @@ class Shell:
 
     def begin(self) -> None:
         """Start the process, before any request."""
-        self.broker.groups.schedule_sweep(self.now)
+        self.broker.groups.schedule_offset_expiration(self.now)
         if self.disk is not None:
             self.disk.flush()
         self.keep_time()
@@ -340,7 +340,7 @@ class Shell:
         now = self.now
         self.router.restart(self._successor(self.disk), 0.0)
         self.pump.deliver(self.router.finish(failover.recover(self.broker, now), now))
-        self.broker.groups.schedule_sweep(now)
+        self.broker.groups.schedule_offset_expiration(now)
         self.trace.add(now, f"the process is back, with {len(self.broker.groups)} groups")
         self.watchers.notify("back", self.broker, now)
         self.turn()

@@ -281,7 +281,7 @@ class World:
         assert isinstance(admin, Admin)
         names = list(self.shell.broker.groups)
         admin.list_groups(fault.target, names)
-        consumers = [name for name in names if self.shell.broker.groups.typed(name, ConsumerGroup)]
+        consumers = [name for name in names if self.shell.broker.groups.get_as(name, ConsumerGroup)]
         if consumers and self.shell.broker.serves_consumer_protocol:
             admin.describe_consumer_groups(fault.target, consumers)
 

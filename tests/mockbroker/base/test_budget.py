@@ -180,7 +180,7 @@ def test_pending_member_id_counts_until_used_or_expired(way):
             harness.wait(10.0)
         case "delete the group":
             assert harness.ask(DeleteGroupsRequest(groups_names=["a"]), 2).results[0].error_code == E.NONE
-    assert harness.broker.groups.context.unused_ids == 0
+    assert harness.broker.groups.context.pending_member_count == 0
     assert harness.ask(harness.join("b"), 5).error_code == E.MEMBER_ID_REQUIRED
 
 

@@ -205,7 +205,7 @@ def test_group_with_only_a_pending_member_is_written(harness):
     node = harness.coordinator
     harness.send(BrokerHarness.join("g"), 4, node=node)  # pending member
     harness.move()
-    assert harness.broker.groups["g"].begun
+    assert harness.broker.groups["g"].has_record
     deleted = harness.ask(DeleteGroupsRequest(groups_names=["g"]), 1, node=harness.coordinator)
     assert [each.error_code for each in deleted.results] == [E.NONE]
     harness.move()
@@ -442,7 +442,7 @@ def test_transaction_marker_lost_in_a_crash_is_rewritten(committed):
     assert (producer.init(), producer.commit("g", 7), producer.end(committed=committed)) == (E.NONE, E.NONE, E.NONE)
     after = recovered_without_markers(harness)
     assert snapshots.committed(after, "g") == ({("t", 0): 7} if committed else {})
-    assert not any(group.offsets.pending for group in after.groups.values())
+    assert not any(group.offsets.pending_transactional for group in after.groups.values())
     assert not any(each.producers.first_unstable for each in after.cluster.partitions())
 
 

@@ -93,7 +93,7 @@ def test_deadline_is_the_first_of_groups_and_fetches(harness):
     assert harness.router.deadline() > 5.0
     harness.wait(5.0)
     assert harness.broker.groups["g"].members == {}  # session timeout
-    assert len(harness.broker.groups["g"].waits) == 0
+    assert len(harness.broker.groups["g"].timers) == 0
 
 
 def test_one_tick_runs_one_deadline(harness):

@@ -1,4 +1,4 @@
-"""What is persisted of a group follows from what changed."""
+"""Changes of groups are recorded, and their records are written."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def whole() -> Whole:
     return found
 
 
-def test_everything_of_a_new_object_has_changed() -> None:
+def test_all_fields_of_a_new_object_have_changed() -> None:
     assert set(Whole(table={"a": 1}).changes) == {"epoch", "table"}
     assert Whole(table={"a": 1}).changes["table"].keys() == {"a", None}
 
@@ -108,7 +108,7 @@ def test_transient_fields_are_not_recorded(whole: Whole) -> None:
     assert whole.changes == {}
 
 
-def test_a_part_records_in_what_it_is_a_part_of(whole: Whole) -> None:
+def test_a_part_records_its_changes_in_the_whole(whole: Whole) -> None:
     part = Part()
     part.record_in(whole.changes)
     part.session = 1.0
@@ -123,7 +123,7 @@ def test_a_part_records_in_what_it_is_a_part_of(whole: Whole) -> None:
 def stable() -> tuple[BrokerHarness, ClassicGroup, Member]:
     harness = BrokerHarness()
     member_id = stable_member(harness, "g", assignment=b"first")
-    group = harness.broker.groups.typed("g", ClassicGroup)
+    group = harness.broker.groups.get_as("g", ClassicGroup)
     assert group is not None
     return harness, group, group.members[member_id]
 
@@ -131,7 +131,7 @@ def stable() -> tuple[BrokerHarness, ClassicGroup, Member]:
 def reconciled() -> tuple[BrokerHarness, ConsumerGroup]:
     harness = BrokerHarness()
     beat(harness, 0, subscribed_topic_names=["t"], rebalance_timeout_ms=60_000, topic_partitions=[])
-    group = harness.broker.groups.typed("g", ConsumerGroup)
+    group = harness.broker.groups.get_as("g", ConsumerGroup)
     assert group is not None
     return harness, group
 
@@ -141,25 +141,25 @@ def beat(harness: BrokerHarness, epoch: int, **how: Any) -> None:
 
 
 def write(harness: BrokerHarness) -> None:
-    harness.broker.groups.touch("g")
+    harness.broker.groups.mark_dirty("g")
     harness.broker.write_changes(harness.now)
     check_group_records(harness.broker, WALL)
 
 
 def test_an_assignment_that_changes_in_stable_is_written() -> None:
-    """No method of the group is called: the field is set, from wherever."""
+    """Setting the field is enough; no method of the group is called."""
     harness, group, one = stable()
     one.assignment = b"another"
     write(harness)
     harness.broker.unload_group("g")
     harness.broker.load_groups(harness.broker.offsets_partition("g")[1], harness.now)
-    found = harness.broker.groups.typed("g", ClassicGroup)
+    found = harness.broker.groups.get_as("g", ClassicGroup)
     assert found is not None
     assert found is not group
     assert found.members[one.member_id].assignment == b"another"
 
 
-@pytest.mark.parametrize("name", ["generation", "leader", "since"])
+@pytest.mark.parametrize("name", ["generation", "leader", "state_since"])
 def test_a_field_of_a_classic_group_is_written(name: str) -> None:
     harness, group, _ = stable()
     setattr(group, name, getattr(group, name) * 2)
@@ -173,7 +173,7 @@ def test_a_field_of_a_classic_member_is_written(name: str) -> None:
     write(harness)
 
 
-def test_what_members_of_the_consumer_protocol_change_is_written() -> None:
+def test_changes_of_a_consumer_group_are_written() -> None:
     harness, group = reconciled()
     group.members["m"] = replace(group.members["m"], client_id="another", previous_epoch=7)
     group.target["m"] = {}
@@ -181,8 +181,8 @@ def test_what_members_of_the_consumer_protocol_change_is_written() -> None:
     write(harness)
 
 
-def test_a_change_that_is_not_recorded_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The check of what is written, which all tests of handlers make, catches a field that is transient by mistake."""
+def test_the_record_check_notices_an_unrecorded_field(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The comparison of records and groups in all handler tests notices a field that is transient by mistake."""
     monkeypatch.setattr(Member, "TRANSIENT", Member.TRANSIENT | {"assignment"})
     harness, _, one = stable()
     one.assignment = b"another"
@@ -190,7 +190,7 @@ def test_a_change_that_is_not_recorded_is_noticed(monkeypatch: pytest.MonkeyPatc
         write(harness)
 
 
-def test_a_table_that_is_not_recorded_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_record_check_notices_an_unrecorded_table(monkeypatch: pytest.MonkeyPatch) -> None:
     harness, group = reconciled()
     monkeypatch.setattr(Changes, "add", lambda *_: None)
     group.members["m"] = replace(group.members["m"], client_id="another")

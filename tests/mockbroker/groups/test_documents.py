@@ -1,4 +1,4 @@
-"""The states of a classic group in 0.9 beside those of today: docs/sources.md, under "The classic protocol".
+"""The states of a classic group in Kafka 0.9 compared with today's: docs/sources.md, under "The classic protocol".
 
 0.9 had four states. A group began in Stable, CompletingRebalance was called AwaitingSync, and a group without members
 was Dead; since 0.10.1 it is Empty, and Dead only when it is deleted. Where both differ, the tables here name both.
@@ -26,13 +26,13 @@ from kwire.messages.sync_group import SyncGroupRequest
 from mockbroker.groups.classic.state import State
 
 EMPTY, PREPARING, COMPLETING, STABLE, DEAD = (*(state.value for state in State), "Dead")
-SHIPPED = {"AwaitingSync": COMPLETING}  # names that changed
+SHIPPED = {"AwaitingSync": COMPLETING}  # today's name
 
-# --- what moves a group -------------------------------------------------------------------------------------------
+# --- transitions --------------------------------------------------------------------------------------------------
 
 
 def joins_expire(harness: GroupHarness) -> None:
-    """a and b live, and do not join again within the 20 s of the rebalance."""
+    """Let a and b send heartbeats, but not rejoin within the rebalance timeout of 20 s."""
     for seconds in (9.0, 9.0, 2.0):
         for member_id in "ab":
             harness.heartbeat(member_id)
@@ -40,14 +40,14 @@ def joins_expire(harness: GroupHarness) -> None:
 
 
 def b_is_silent(harness: GroupHarness) -> None:
-    """For longer than its session of 10 s."""
+    """Let b send nothing for longer than its session timeout of 10 s."""
     harness.wait(6.0)
     harness.heartbeat("a")
     harness.wait(5.0)
 
 
 BEGINNING, WAITING, AT_REST = "PreparingRebalance", "AwaitingSync", "Stable"
-ARROWS = [  # from, what happens, to in 0.9, to today if that is another
+ARROWS = [  # from, event, to in 0.9, to today if different
     pytest.param(
         BEGINNING, lambda harness: [harness.join("a"), harness.join("b")], WAITING, None, id="all have joined"
     ),
@@ -55,21 +55,21 @@ ARROWS = [  # from, what happens, to in 0.9, to today if that is another
     pytest.param(BEGINNING, lambda harness: harness.leave("a", "b", "c"), "Dead", EMPTY, id="all have left"),
     pytest.param(WAITING, lambda harness: harness.sync("a"), AT_REST, None, id="the leader has synced"),
     pytest.param(
-        WAITING, lambda harness: harness.join("c"), BEGINNING, None, id="somebody joins before the leader syncs"
+        WAITING, lambda harness: harness.join("c"), BEGINNING, None, id="a member joins before the leader syncs"
     ),
     pytest.param(
-        WAITING, lambda harness: harness.leave("b"), BEGINNING, None, id="somebody leaves before the leader syncs"
+        WAITING, lambda harness: harness.leave("b"), BEGINNING, None, id="a member leaves before the leader syncs"
     ),
-    pytest.param(WAITING, b_is_silent, BEGINNING, None, id="a session is over before the leader syncs"),
-    pytest.param(AT_REST, b_is_silent, BEGINNING, None, id="a session is over"),
-    pytest.param(AT_REST, lambda harness: harness.leave("b"), BEGINNING, None, id="somebody leaves"),
-    pytest.param(AT_REST, lambda harness: harness.join("a"), BEGINNING, None, id="the leader joins again"),
-    pytest.param(AT_REST, lambda harness: harness.join("c"), BEGINNING, None, id="somebody joins"),
+    pytest.param(WAITING, b_is_silent, BEGINNING, None, id="a session expires before the leader syncs"),
+    pytest.param(AT_REST, b_is_silent, BEGINNING, None, id="a session expires"),
+    pytest.param(AT_REST, lambda harness: harness.leave("b"), BEGINNING, None, id="a member leaves"),
+    pytest.param(AT_REST, lambda harness: harness.join("a"), BEGINNING, None, id="the leader rejoins"),
+    pytest.param(AT_REST, lambda harness: harness.join("c"), BEGINNING, None, id="a member joins"),
 ]
 
 
 @pytest.mark.parametrize(("before", "what", "documented", "shipped"), ARROWS)
-def test_every_arrow_of_the_document(
+def test_documented_state_transitions(
     before: str, what: Callable[[GroupHarness], object], documented: str, shipped: str | None
 ) -> None:
     harness = GroupHarness()
@@ -99,7 +99,7 @@ def test_follower_sync_waits_for_the_leader_not_dropped() -> None:
     assert {ask.at for ask in (leader, *waiting)} == {harness.now}
 
 
-# --- what is served in which state -------------------------------------------------------------------------------
+# --- requests in each state ---------------------------------------------------------------------------------------
 
 WAITS = "waits"
 
@@ -167,8 +167,8 @@ class Served(BrokerHarness):
 
 UNKNOWN, AGAIN, OLD, FINE = E.UNKNOWN_MEMBER_ID, E.REBALANCE_IN_PROGRESS, E.ILLEGAL_GENERATION, E.NONE
 STATES = [PREPARING, COMPLETING, STABLE, EMPTY, DEAD]
-REQUESTS = {  # request: in each of the states, what is answered and the state after that, where it is another
-    "JoinGroup of somebody new": (
+REQUESTS = {  # request: in each state, the response and the state afterwards, if different
+    "JoinGroup of a new member": (
         lambda harness: harness.join_as(),
         [(WAITS,), (WAITS, PREPARING), (WAITS, PREPARING), (WAITS, PREPARING), (WAITS, PREPARING)],
     ),
@@ -200,7 +200,7 @@ REQUESTS = {  # request: in each of the states, what is answered and the state a
         lambda harness: harness.commit(harness.b, 1),
         [(FINE,), (AGAIN,), (FINE,), (UNKNOWN,), (OLD,)],
     ),
-    "OffsetCommit of nobody": (
+    "OffsetCommit without a member": (
         lambda harness: harness.commit(),
         [(UNKNOWN,), (UNKNOWN,), (UNKNOWN,), (FINE,), (FINE, EMPTY)],
     ),
@@ -217,15 +217,17 @@ CELLS = [
 
 
 @pytest.mark.parametrize(("state", "ask", "answer", "after"), CELLS)
-def test_what_is_served(state: str, ask: Callable[[Served], E | str], answer: E | str, after: str) -> None:
+def test_requests_served_in_each_state(
+    state: str, ask: Callable[[Served], E | str], answer: E | str, after: str
+) -> None:
     harness = Served()
     harness.come_to(state)
     assert ask(harness) == answer
     assert harness.state == after
 
 
-def test_a_dead_group_has_nothing_left_and_takes_commits_only() -> None:
-    """As in 0.9. Today a request that meets the group while it goes is COORDINATOR_NOT_AVAILABLE."""
+def test_a_dead_group_accepts_commits_only() -> None:
+    """As in 0.9. Today a request during the deletion is answered with COORDINATOR_NOT_AVAILABLE."""
     harness = Served()
     harness.come_to(DEAD)
     assert "g" not in harness.broker.groups
@@ -236,19 +238,20 @@ def test_a_dead_group_has_nothing_left_and_takes_commits_only() -> None:
     assert last
     assert set(last.values()) == {None}
     fine = [name for name, (_, cells) in REQUESTS.items() if cells[STATES.index(DEAD)][0] == FINE]
-    assert fine == ["OffsetCommit of nobody", "OffsetFetch"]
+    assert fine == ["OffsetCommit without a member", "OffsetFetch"]
     harness.commit()
     assert committed(harness, "g") == {("t", 0): 6}
 
 
-# --- who leads ---------------------------------------------------------------------------------------------------
+# --- leader -------------------------------------------------------------------------------------------------------
 
-HEIRS = {"one": "four", "two": "four", "three": "four", "four": "one"}  # the first key that a java.util.HashMap gives
+# the first key of a java.util.HashMap without the first member
+NEXT_LEADERS = {"one": "four", "two": "four", "three": "four", "four": "one"}
 
 
-@pytest.mark.parametrize("order", list(permutations(HEIRS)), ids=" ".join)
-def test_first_to_join_leads_then_the_first_key_of_a_hash_map(order: tuple[str, ...]) -> None:
-    """Often described as random; the same ids always give the same leader, whoever joined when."""
+@pytest.mark.parametrize("order", list(permutations(NEXT_LEADERS)), ids=" ".join)
+def test_first_member_leads_then_the_first_in_map_order(order: tuple[str, ...]) -> None:
+    """The choice is often described as random, but the same member ids always give the same leader."""
     harness = GroupHarness(delay=1.0)
     asks = [harness.join(name) for name in order]
     harness.wait(3.0)
@@ -256,5 +259,5 @@ def test_first_to_join_leads_then_the_first_key_of_a_hash_map(order: tuple[str, 
     harness.sync_all()
     harness.leave(order[0])
     again = [harness.join(name) for name in order[1:]]
-    assert {ask.answer.leader for ask in again} == {HEIRS[order[0]]}
-    assert [ask.answer.member_id for ask in again if ask.listed] == [HEIRS[order[0]]]
+    assert {ask.answer.leader for ask in again} == {NEXT_LEADERS[order[0]]}
+    assert [ask.answer.member_id for ask in again if ask.listed] == [NEXT_LEADERS[order[0]]]

@@ -1,4 +1,4 @@
-"""When committed offsets go."""
+"""Expiration of committed offsets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kwire.blobs import encode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
 from mockbroker.groups.classic.group_type import CLASSIC_TYPE
 from mockbroker.groups.classic.state import ClassicGroup, Member, State
-from mockbroker.groups.expiry import expire
+from mockbroker.groups.expiry import delete_expired
 from mockbroker.groups.offsets import Committed
 
 WEEK = 7 * 86_400.0
@@ -27,11 +27,11 @@ def group(
     metadata: bytes | None = None,
     **committed: Any,
 ) -> ClassicGroup:
-    found = ClassicGroup(group_id="g", initial_delay=0.0, state=state, protocol_type=protocol_type, since=since)
+    found = ClassicGroup(group_id="g", initial_delay=0.0, state=state, protocol_type=protocol_type, state_since=since)
     if state is not State.EMPTY:
         subscription = encode_stored(ConsumerProtocolSubscription(topics=list(topics)), 1)
         found.protocol = "range"
-        found.add(
+        found.add_member(
             Member(
                 member_id="a",
                 client_id="",
@@ -46,15 +46,15 @@ def group(
     return found
 
 
-CASES = [  # group, time, what goes
+CASES = [  # group, time, expired topics
     ("a simple consumer counts from the commit", group(protocol_type="", at=10.0), WEEK + 10, {"read", "other"}),
     ("and not before", group(protocol_type="", at=10.0), WEEK + 9, set()),
     ("an Empty group counts from when it became empty", group(since=HOUR, at=10.0), WEEK + 10, set()),
     ("until that is over", group(since=HOUR, at=10.0), WEEK + HOUR, {"read", "other"}),
     ("or from a later commit", group(since=0.0, at=HOUR), WEEK + 10, set()),
-    ("in Stable only topics that nobody reads", group(State.STABLE, at=0.0), WEEK, {"other"}),
+    ("in Stable only topics without subscribers", group(State.STABLE, at=0.0), WEEK, {"other"}),
     (
-        "nothing if nobody knows what is read",
+        "nothing if a subscription cannot be decoded",
         group(State.STABLE, metadata=b"\0\1\xff\xff\xff\xff", at=0.0),
         WEEK,
         set(),
@@ -68,15 +68,15 @@ CASES = [  # group, time, what goes
 
 
 @pytest.mark.parametrize(("found", "now", "gone"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-def test_what_goes(found, now, gone):
-    assert {topic for topic, _ in expire(found.offsets, CLASSIC_TYPE.retention_starts(found), now, WEEK)} == gone
+def test_expired_offsets(found, now, gone):
+    assert {topic for topic, _ in delete_expired(found.offsets, CLASSIC_TYPE.retention_start(found), now, WEEK)} == gone
     assert {topic for topic, _ in found.offsets.committed} == {"read", "other"} - gone
 
 
-def test_a_group_is_over_when_nothing_is_left():
+def test_a_group_without_members_and_offsets_is_deletable():
     found = group(protocol_type="", at=0.0)
-    assert not found.is_over
-    expire(found.offsets, CLASSIC_TYPE.retention_starts(found), WEEK, WEEK)
-    assert found.is_over
-    found.pending["p"] = 1.0
-    assert not found.is_over
+    assert not found.is_deletable
+    delete_expired(found.offsets, CLASSIC_TYPE.retention_start(found), WEEK, WEEK)
+    assert found.is_deletable
+    found.pending_members["p"] = 1.0
+    assert not found.is_deletable

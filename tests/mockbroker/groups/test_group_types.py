@@ -1,4 +1,4 @@
-"""A further type of groups is one folder and one entry of the table: everything else serves it as it is."""
+"""A new group type needs only a folder and an entry in the table of group types."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def harness() -> BrokerHarness:
 
 
 def hello(harness: BrokerHarness, member_id: str, group_id: str = "g", **how: Any) -> list[Welcome]:
-    """Join or stay alive; the answers that come of it, also to other members."""
+    """Join or renew the session; return all responses that this causes, also to other members."""
     event = Hello(ticket=Ticket(next(TICKETS), 1, 0, 0), member_id=member_id, **how)
     effects = harness.broker.groups.receive(group_id, event, harness.now)
     for note in effects:
@@ -47,7 +47,7 @@ def hello(harness: BrokerHarness, member_id: str, group_id: str = "g", **how: An
 
 
 def toy(harness: BrokerHarness) -> ToyGroup:
-    group = harness.broker.groups.typed("g", ToyGroup)
+    group = harness.broker.groups.get_as("g", ToyGroup)
     assert group is not None
     return group
 
@@ -59,7 +59,7 @@ def test_members_join(harness: BrokerHarness) -> None:
     assert [(event.event, event.member_id) for event in harness.journal.events] == [("join", "a"), ("join", "b")]
 
 
-def test_a_member_without_a_sign_of_life_expires(harness: BrokerHarness) -> None:
+def test_a_silent_member_expires(harness: BrokerHarness) -> None:
     hello(harness, "a")
     harness.wait(SESSION / 2)
     hello(harness, "b")
@@ -97,7 +97,7 @@ def test_the_group_fails_over() -> None:
     harness = BrokerHarness(types=TOY_TYPES, brokers=2, config={"offsets.topic.replication.factor": 2})
     hello(harness, "a")
     commit(harness, "a", 1)
-    hello(harness, "b", parked=True)
+    hello(harness, "b", wait=True)
     before = toy(harness)
     partition = harness.broker.cluster.topics[OFFSETS_TOPIC].partition_of("g")
     effects = failover.move_leader(harness.broker, partition, 1 - partition.leader, harness.now)
@@ -145,7 +145,7 @@ def commit(harness: BrokerHarness, member_id: str, epoch: int) -> E:
     return E(answer.topics[0].partitions[0].error_code)
 
 
-def test_its_own_rules_decide_on_commits(harness: BrokerHarness) -> None:
+def test_commit_rules_of_the_type_apply(harness: BrokerHarness) -> None:
     hello(harness, "a")
     assert commit(harness, "b", 1) == E.UNKNOWN_MEMBER_ID
     assert commit(harness, "a", 2) == E.STALE_MEMBER_EPOCH
@@ -154,7 +154,7 @@ def test_its_own_rules_decide_on_commits(harness: BrokerHarness) -> None:
     assert harness.ask(OffsetFetchRequest(groups=[asked]), 9).groups[0].error_code == E.STALE_MEMBER_EPOCH
 
 
-def test_offsets_of_topics_that_members_read_are_kept(harness: BrokerHarness) -> None:
+def test_offsets_of_subscribed_topics_are_not_deleted(harness: BrokerHarness) -> None:
     hello(harness, "a")
     commit(harness, "a", 1)
     kind = OffsetDeleteRequest.Topic
@@ -165,7 +165,7 @@ def test_offsets_of_topics_that_members_read_are_kept(harness: BrokerHarness) ->
     assert committed(harness, "g") == {}
 
 
-def test_other_protocols_find_no_group_of_theirs(harness: BrokerHarness) -> None:
+def test_requests_of_other_types_are_rejected(harness: BrokerHarness) -> None:
     hello(harness, "a")
     beat = ConsumerGroupHeartbeatRequest(
         group_id="g",
@@ -198,10 +198,10 @@ def test_offsets_expire_by_the_rule_of_the_type(harness: BrokerHarness) -> None:
     commit(harness, "a", 1)
     harness.wait(SESSION + 1)
     harness.now += harness.broker.settings.offsets_retention_minutes * 60.0
-    harness.router.finish(harness.broker.groups.sweep(harness.now), harness.now)
+    harness.router.finish(harness.broker.groups.delete_expired_offsets(harness.now), harness.now)
     assert harness.broker.groups == {}
 
 
-def test_no_product_file_names_it() -> None:
+def test_no_product_file_names_the_type() -> None:
     product = Path(__file__).parents[3] / "mockbroker"
     assert [path for path in product.rglob("*.py") if "toy" in path.read_text("utf-8").lower().split()] == []

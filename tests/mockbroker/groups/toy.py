@@ -1,6 +1,6 @@
-"""A third type of groups, which the product knows nothing of: members join, and each has what the first one left over.
+"""A third group type, only for tests. Its members join and send heartbeats.
 
-It is kept in the records of share groups, which the product does not serve.
+It uses the records of share groups, which mockbroker does not implement.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from mockbroker.base.effects import Effect, Effects, Note, Reply, Ticket
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.settings import Settings
 from mockbroker.groups.changes import Recorded
-from mockbroker.groups.coordinated import Becomes, CoordinatedGroup, Turn, Wait, session_of
+from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects, RegisterGroup, Timer, session_timer
 from mockbroker.groups.events import Commit
-from mockbroker.groups.group_type import Context, GroupType, GroupTypes, GroupView, RetentionStart, Topics
+from mockbroker.groups.group_type import Context, GroupType, GroupTypes, GroupView, RetentionStart, TopicNames
 from mockbroker.groups.group_types import GROUP_TYPES
 from mockbroker.groups.offsets import Offsets
-from mockbroker.groups.records.image import Change, Record, encoded
-from mockbroker.groups.records.wall_time import Wall
+from mockbroker.groups.records.image import Change, Record, encode
+from mockbroker.groups.records.wall_time import WallClock
 
 TOY = "toy"
 SESSION = 10.0  # seconds
@@ -41,17 +41,17 @@ T = TypeVar("T")
 
 @dataclass(slots=True, kw_only=True)
 class Hello:
-    """A member joins, or is alive. ``parked``: it is answered when another member joins."""
+    """A request that joins or renews the session. ``wait``: it is pending until another member joins."""
 
     ticket: Ticket
     member_id: str
     client_id: str = "client"
-    parked: bool = False
+    wait: bool = False
 
 
 @dataclass(slots=True)
 class Welcome:
-    """The answer."""
+    """The response."""
 
     epoch: int
     error_code: int = 0
@@ -59,22 +59,22 @@ class Welcome:
 
 @dataclass(slots=True, kw_only=True)
 class ToyMember(Recorded):
-    TRANSIENT: ClassVar[frozenset[str]] = frozenset({"parked"})
+    TRANSIENT: ClassVar[frozenset[str]] = frozenset({"pending"})
     member_id: str
     instance_id: str | None = None
     client_id: str
     client_host: str = "/127.0.0.1"
-    parked: Ticket | None = None
+    pending: Ticket | None = None
 
 
 @dataclass(slots=True, kw_only=True)
 class ToyGroup(CoordinatedGroup):
     type_name: ClassVar[str] = TOY
-    TRANSIENT: ClassVar[frozenset[str]] = frozenset({"waits", "offsets"})
+    TRANSIENT: ClassVar[frozenset[str]] = frozenset({"timers", "offsets"})
     group_id: str
     epoch: int = 0
     members: dict[str, ToyMember] = field(default_factory=dict)
-    waits: Deadlines[Wait] = field(default_factory=Deadlines)
+    timers: Deadlines[Timer] = field(default_factory=Deadlines)
     offsets: Offsets = field(default_factory=Offsets)
 
     @property
@@ -102,8 +102,8 @@ class ToyType(GroupType[ToyGroup]):
     def new(self, group_id: str, context: Context, now: float) -> ToyGroup:
         return ToyGroup(group_id=group_id)
 
-    def receive(self, group: ToyGroup, event: Hello, context: Context, now: float) -> Turn:
-        turn: list[Effect | Becomes] = []
+    def receive(self, group: ToyGroup, event: Hello, context: Context, now: float) -> GroupEffects:
+        turn: list[Effect | RegisterGroup] = []
         member = group.members.get(event.member_id)
         if member is None:
             member = group.members[event.member_id] = ToyMember(member_id=event.member_id, client_id=event.client_id)
@@ -111,41 +111,41 @@ class ToyType(GroupType[ToyGroup]):
             turn.append(
                 Note(event=EventKind.JOIN, group=group.group_id, member_id=event.member_id, generation=group.epoch)
             )
-            turn += self._answer_parked(group, ErrorCode.NONE)
+            turn += self._answer_pending(group, ErrorCode.NONE)
         member.client_id = event.client_id
-        group.waits.set(session_of(event.member_id), now + SESSION)
-        if event.parked:
-            member.parked = event.ticket
+        group.timers.set(session_timer(event.member_id), now + SESSION)
+        if event.wait:
+            member.pending = event.ticket
             return turn
         return [*turn, Reply(event.ticket, Welcome(group.epoch))]
 
     def receive_without_group(
         self, group_id: str, other: CoordinatedGroup | None, event: Hello, context: Context, now: float
-    ) -> Turn:
+    ) -> GroupEffects:
         if other is not None and not other.empty:
             return [Reply(event.ticket, Welcome(-1, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))]
         group = self.new(group_id, context, now)
         if other is not None:
             group.offsets = other.offsets
-        return [Becomes(group), *self.receive(group, event, context, now)]
+        return [RegisterGroup(group), *self.receive(group, event, context, now)]
 
-    def tick(self, group: ToyGroup, context: Context, now: float) -> Turn:
-        turn: list[Effect | Becomes] = []
-        while wait := group.waits.pop_due(now):
+    def tick(self, group: ToyGroup, context: Context, now: float) -> GroupEffects:
+        turn: list[Effect | RegisterGroup] = []
+        while wait := group.timers.pop_due(now):
             del group.members[wait[1]]
             group.epoch += 1
             turn.append(Note(event=EventKind.EXPIRE, group=group.group_id, member_id=wait[1], generation=group.epoch))
         return turn
 
     def unload(self, group: ToyGroup) -> Effects:
-        return self._answer_parked(group, ErrorCode.NOT_COORDINATOR)
+        return self._answer_pending(group, ErrorCode.NOT_COORDINATOR)
 
-    def _answer_parked(self, group: ToyGroup, error: ErrorCode) -> Effects:
+    def _answer_pending(self, group: ToyGroup, error: ErrorCode) -> Effects:
         answers: Effects = []
         for member in group.members.values():
-            if member.parked is not None:
-                answers.append(Reply(member.parked, Welcome(group.epoch, error)))
-                member.parked = None
+            if member.pending is not None:
+                answers.append(Reply(member.pending, Welcome(group.epoch, error)))
+                member.pending = None
         return answers
 
     # --- records ---
@@ -153,17 +153,17 @@ class ToyType(GroupType[ToyGroup]):
     def group_id_of(self, key: Any) -> str:
         return cast("str", key.group_id)
 
-    def records(self, group: ToyGroup, wall: Wall) -> Iterable[Record]:
+    def records(self, group: ToyGroup, wall: WallClock) -> Iterable[Record]:
         yield self._epoch(group)
         for member in group.members.values():
             yield self._member(group, member)
 
-    def changed(self, group: ToyGroup, wall: Wall) -> Iterable[Change]:
+    def changed_records(self, group: ToyGroup, wall: WallClock) -> Iterable[Change]:
         if "epoch" in group.changes:
-            yield encoded(*self._epoch(group))
+            yield encode(*self._epoch(group))
         for member_id in filter(None, group.changes.get("members", {})):
             if member_id in group.members:
-                yield encoded(*self._member(group, group.members[member_id]))
+                yield encode(*self._member(group, group.members[member_id]))
             else:
                 yield encode_stored(ShareGroupMemberMetadataKey(group_id=group.group_id, member_id=member_id), 0), None
 
@@ -174,8 +174,8 @@ class ToyType(GroupType[ToyGroup]):
         key = ShareGroupMemberMetadataKey(group_id=group.group_id, member_id=member.member_id)
         return key, ShareGroupMemberMetadataValue(client_id=member.client_id, client_host=member.client_host), 0
 
-    def rebuilt(
-        self, group_id: str, found: Sequence[tuple[Any, Any]], context: Context, wall: Wall, now: float
+    def from_records(
+        self, group_id: str, found: Sequence[tuple[Any, Any]], context: Context, wall: WallClock, now: float
     ) -> ToyGroup | None:
         group, epoch = self.new(group_id, context, now), None
         for key, value in found:
@@ -183,7 +183,7 @@ class ToyType(GroupType[ToyGroup]):
                 epoch = value.epoch
             else:
                 group.members[key.member_id] = ToyMember(member_id=key.member_id, client_id=value.client_id)
-                group.waits.set(session_of(key.member_id), now + SESSION)
+                group.timers.set(session_timer(key.member_id), now + SESSION)
         if epoch is None:
             return None
         group.epoch = epoch
@@ -202,15 +202,15 @@ class ToyType(GroupType[ToyGroup]):
     def fetch_error(self, group: ToyGroup, member_id: str | None, epoch: int) -> ErrorCode:
         return ErrorCode.NONE if member_id is None or epoch == group.epoch else ErrorCode.STALE_MEMBER_EPOCH
 
-    def retention_starts(self, group: ToyGroup) -> RetentionStart:
+    def retention_start(self, group: ToyGroup) -> RetentionStart:
         return lambda _, committed: None if group.members else committed.at
 
-    def subscribed(self, group: ToyGroup) -> Container[str]:
+    def subscribed_topics(self, group: ToyGroup) -> Container[str]:
         return {"t"} if group.members else ()
 
     # --- description ---
 
-    def described(self, group: ToyGroup, response: type[T], context: Context) -> T | None:
+    def describe(self, group: ToyGroup, response: type[T], context: Context) -> T | None:
         if response is not DescribeGroupsResponse.Group:
             return None
         kind = DescribeGroupsResponse.Group
@@ -220,7 +220,7 @@ class ToyType(GroupType[ToyGroup]):
     def view(self, group: ToyGroup, context: Context) -> GroupView:
         return GroupView(protocol="toss", assignments={member_id: {"t": [0]} for member_id in group.members})
 
-    def to_json(self, group: ToyGroup, topics: Topics, settings: Settings) -> dict[str, Any]:
+    def to_json(self, group: ToyGroup, topics: TopicNames, settings: Settings) -> dict[str, Any]:
         return {"type": TOY, "epoch": group.epoch}
 
 

@@ -137,7 +137,10 @@ class TestGroupsOfRealBrokers:
 
 def pending_offsets(found: Imported) -> dict[str, list[int]]:
     """Return the number of pending offsets of each open transaction, by group."""
-    pending = {name: [len(held) for held in group.offsets.pending.values()] for name, group in found.groups.items()}
+    pending = {
+        name: [len(held) for held in group.offsets.pending_transactional.values()]
+        for name, group in found.groups.items()
+    }
     return {name: counts for name, counts in pending.items() if counts}
 
 
@@ -237,7 +240,7 @@ def test_invalid_batch_ends_the_log(log_dir: LogDir) -> None:
     found = read(log_dir.folder)
     assert offsets(found) == {"g": {0: 1}}
     assert [str(problem) for problem in found.problems] == [
-        f"{bad} at byte {start}: invalid batch: a record without a key; read up to offset 1"
+        f"{bad} at byte {start}: invalid batch: record without a key; read up to offset 1"
     ]
 
 
@@ -289,7 +292,8 @@ def test_group_with_an_unknown_member_state_is_a_problem(log_dir: LogDir) -> Non
     found = read(log_dir.folder)
     assert offsets(found) == {"other": {0: 1}}
     assert [problem.text for problem in found.problems] == [
-        "group 'g' cannot be rebuilt: ConsumerGroupCurrentMemberAssignmentValue at byte 0: state 77 of member m"
+        "group 'g' cannot be rebuilt: ConsumerGroupCurrentMemberAssignmentValue at byte 0: member m has state 77,"
+        " which is not 0, 1 or 2"
     ]
 
 
@@ -398,6 +402,6 @@ def test_real_segment_truncated_anywhere(tmp_path: Path) -> None:
         path.write_bytes(data[:size])
         found = read(folder)
         assert len(found.problems) <= 1
-        seen.append(sum(len(records.live) for records in found.records.values()))
+        seen.append(sum(len(records.latest) for records in found.records.values()))
     assert seen[0] == 0
     assert max(seen) > 10

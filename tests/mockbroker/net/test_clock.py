@@ -256,8 +256,8 @@ async def test_long_advance_checks_offsets_only_where_some_expire(every_ms, monk
         await cluster.clock.advance(10.0)
         await commit(peer, "other")
         groups = cluster._router.broker.groups
-        looks, sweep = [], groups.sweep
-        monkeypatch.setattr(groups, "sweep", lambda now: looks.append(now) or sweep(now))
+        looks, sweep = [], groups.delete_expired_offsets
+        monkeypatch.setattr(groups, "delete_expired_offsets", lambda now: looks.append(now) or sweep(now))
         events = await cluster.clock.advance(365 * DAY)
         due = {"one": 60_000.0, "other": 60_010.0}
         every = every_ms / 1000

@@ -445,7 +445,7 @@ async def test_member_outlives_the_connection_of_its_pending_join(clock, how):
             await peer.stream.aclose()
         await place.until(lambda: not place.server.connections)
         (member,) = place.broker.groups["g"].members.values()
-        assert member.join is not None
+        assert member.pending_join is not None
         await trio.sleep(4.0)
         assert place.broker.groups["g"].generation == 1
         assert list(place.broker.groups["g"].members) == [member.member_id]

@@ -60,16 +60,16 @@ class Answered(Watcher):
 
     def _is_parked(self, broker: Broker, call: Call[Any]) -> bool:
         """Return whether a JoinGroup is pending in its group, or was replaced by a newer one of the same member."""
-        group = broker.groups.typed(call.request.group_id, ClassicGroup)
+        group = broker.groups.get_as(call.request.group_id, ClassicGroup)
         if group is None:
             return False
         member = group.members.get(call.request.member_id)
-        if member is not None and member.join is not None:
+        if member is not None and member.pending_join is not None:
             return True
-        return any(each.join == call.ticket for each in group.members.values())
+        return any(each.pending_join == call.ticket for each in group.members.values())
 
     def _forgotten(self, broker: Broker, call: Call[Any]) -> bool:
         if call.ticket.api_key != ApiKey.SYNC_GROUP:
             return False
-        group = broker.groups.typed(call.request.group_id, ClassicGroup)
+        group = broker.groups.get_as(call.request.group_id, ClassicGroup)
         return group is None or call.request.member_id not in group.members

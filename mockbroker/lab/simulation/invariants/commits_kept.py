@@ -69,7 +69,7 @@ class CommitsKept(Watcher):
         for group_id, group in broker.groups.items():
             for place, committed in group.offsets.committed.items():
                 there[group_id, place] = committed.offset
-            for producer_id, pending in group.offsets.pending.items():
+            for producer_id, pending in group.offsets.pending_transactional.items():
                 for place, (_, committed) in pending.items():
                     held.setdefault(producer_id, {})[group_id, place] = committed.offset
         for key in dict.fromkeys([*self.model.history, *there]):
@@ -88,4 +88,4 @@ class CommitsKept(Watcher):
         elif event.event == EventKind.LOAD and event.group in broker.groups:
             offsets = broker.groups[event.group].offsets
             committed = {place: each.offset for place, each in offsets.committed.items()}
-            self.model.load(event.group, committed, offsets.pending)
+            self.model.load(event.group, committed, offsets.pending_transactional)

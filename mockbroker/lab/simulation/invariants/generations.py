@@ -47,9 +47,9 @@ class Generations(Watcher):
                 self._settled.pop(group, None)
                 for key in [key for key in self._members if key[0] == group]:
                     del self._members[key]
-            case EventKind.GENERATION | EventKind.EMPTY if broker.groups.typed(group, ConsumerGroup) is None:
+            case EventKind.GENERATION | EventKind.EMPTY if broker.groups.get_as(group, ConsumerGroup) is None:
                 self._grows(event)
-            case EventKind.REBALANCE if broker.groups.typed(group, ConsumerGroup) is not None:
+            case EventKind.REBALANCE if broker.groups.get_as(group, ConsumerGroup) is not None:
                 self._grows(event)
 
     def _loaded(self, group: str, generation: int) -> None:

@@ -38,7 +38,7 @@ class Leadership(Watcher):
         self._joining.pop(call.ticket, None)
 
     def noted(self, broker: Broker, event: Event) -> None:
-        group = broker.groups.typed(event.group, ClassicGroup)
+        group = broker.groups.get_as(event.group, ClassicGroup)
         if event.event in GONE:
             self._leaders.pop(event.group, None)
             self._forget_joins(event.group)
@@ -70,7 +70,7 @@ class Leadership(Watcher):
             del self._joining[ticket]
 
     def _learn(self, group: ClassicGroup) -> None:
-        for instance, member_id in group.static.items():
+        for instance, member_id in group.static_members.items():
             self._instances[group.group_id, member_id] = instance
 
     def _name(self, group: str, member_id: str) -> str:

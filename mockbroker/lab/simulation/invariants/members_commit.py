@@ -96,6 +96,6 @@ class MembersCommit(Watcher):
         member = group.members.get(member_id)
         if member is None:
             return "it is not a member"
-        consumers = broker.groups.typed(request.group_id, ConsumerGroup)
+        consumers = broker.groups.get_as(request.group_id, ConsumerGroup)
         at = group.generation if consumers is None else consumers.members[member_id].epoch
         return "" if generation == at else f"its generation or epoch is {generation}, not {at}"

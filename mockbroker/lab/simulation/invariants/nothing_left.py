@@ -18,9 +18,9 @@ class NothingLeft(Watcher):
 
     def inspect(self, broker: Broker, now: float) -> None:
         for group_id in broker.groups:
-            if (consumers := broker.groups.typed(group_id, ConsumerGroup)) is not None:
+            if (consumers := broker.groups.get_as(group_id, ConsumerGroup)) is not None:
                 self._of_consumers(consumers)
-            if (classic := broker.groups.typed(group_id, ClassicGroup)) is not None:
+            if (classic := broker.groups.get_as(group_id, ClassicGroup)) is not None:
                 self._of_classic(classic)
         most = len(broker.groups) + len(broker.transactions) + len(broker.fetch_purgatory.pending) + 1
         most += len(broker.loading) + len(broker.cluster.nodes)
@@ -28,30 +28,42 @@ class NothingLeft(Watcher):
             raise self.broken(f"{len(broker.deadlines)} deadlines exceed the limit of {most}")
 
     def _of_classic(self, group: ClassicGroup) -> None:
-        parked = sum(member.join is not None for member in group.members.values())
+        parked = sum(member.pending_join is not None for member in group.members.values())
         static = {m.instance_id: m.member_id for m in group.members.values() if m.instance_id is not None}
         for wrong, what in (
-            (group.parked_joins != parked, "has a wrong count of pending JoinGroups"),
-            (group.static != static, "has static members that are not members"),
-            (len(group.waits) > len(group.members) + len(group.pending) + OF_A_GROUP, "has too many deadlines"),
-            (any(name not in group.members for name in group.unsynced), "waits for the SyncGroup of a non-member"),
+            (group.pending_join_count != parked, "has a wrong count of pending JoinGroups"),
+            (group.static_members != static, "has static members that are not members"),
+            (
+                len(group.timers) > len(group.members) + len(group.pending_members) + OF_A_GROUP,
+                "has too many deadlines",
+            ),
+            (
+                any(name not in group.members for name in group.pending_sync_members),
+                "waits for the SyncGroup of a non-member",
+            ),
             (
                 bool(group.members) and bool(group.leader) and group.leader not in group.members,
                 "has a non-member leader",
             ),
-            (any(count > len(group.members) for count in group.offered.values()), "counts protocols of non-members"),
+            (
+                any(count > len(group.members) for count in group.supported_protocols.values()),
+                "counts protocols of non-members",
+            ),
         ):
             if wrong:
                 raise self.broken(f"{group.group_id} {what}")
 
     def _of_consumers(self, group: ConsumerGroup) -> None:
-        owned = {place: m.epoch for m in group.members.values() for place in m.assigned | m.revoking}
+        owned = {place: m.epoch for m in group.members.values() for place in m.assigned | m.pending_revocation}
         for wrong, what in (
-            (group.owners.keys() != owned.keys(), "has owners of partitions that differ from its members' assignments"),
-            (len(group.waits) > 4 * len(group.members) + OF_A_GROUP, "has too many deadlines"),
+            (
+                group.partition_epochs.keys() != owned.keys(),
+                "has owners of partitions that differ from its members' assignments",
+            ),
+            (len(group.timers) > 4 * len(group.members) + OF_A_GROUP, "has too many deadlines"),
             (any(name not in group.members for name in group.target), "has a target assignment for a non-member"),
             (
-                sum(group.names.values()) != sum(len(m.topics) for m in group.members.values()),
+                sum(group.subscribed_names.values()) != sum(len(m.topics) for m in group.members.values()),
                 "counts topics of non-members",
             ),
         ):
@@ -61,10 +73,10 @@ class NothingLeft(Watcher):
     def emptied(self, broker: Broker, now: float) -> None:
         self.inspect(broker, now)
         for group in broker.groups.values():
-            unused = group.unused_ids
-            if len(group.waits) or unused or group.members:
-                raise self.broken(f"{group.group_id} still has {len(group.waits)} deadlines and unused ids {unused}")
-            if group.offsets.pending:
+            unused = group.pending_member_count
+            if len(group.timers) or unused or group.members:
+                raise self.broken(f"{group.group_id} still has {len(group.timers)} deadlines and unused ids {unused}")
+            if group.offsets.pending_transactional:
                 raise self.broken(f"{group.group_id} still has pending offsets of transactions that have no producer")
         left = [key for key in (*broker.groups, SWEEP) if key in broker.deadlines]
         if len(broker.deadlines) > len(left):

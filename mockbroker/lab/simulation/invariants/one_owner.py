@@ -103,7 +103,7 @@ class OneOwner(Watcher):
 
     def _heartbeat_acknowledged(self, broker: Broker, call: Call[Any], response: Any) -> None:
         request = call.request
-        group = broker.groups.typed(request.group_id, ConsumerGroup)
+        group = broker.groups.get_as(request.group_id, ConsumerGroup)
         if group is None:
             return
         reads = self._reads.setdefault(request.group_id, {})

@@ -9,7 +9,7 @@ from mockbroker.base.effects import Call
 from mockbroker.broker.broker import Broker
 from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.groups.consumer.state import ConsumerGroup
-from mockbroker.groups.coordinated import CoordinatedGroup, typed
+from mockbroker.groups.coordinated import CoordinatedGroup, as_type
 from mockbroker.lab.simulation.watching import Watcher
 
 # These requests end transactions, and so change the groups with pending offsets.
@@ -53,8 +53,20 @@ def _print(group: CoordinatedGroup) -> tuple[object, ...]:
     """Return a fingerprint of a group that changes with nearly every operation and is cheap to compute."""
     offsets = group.offsets
     at: tuple[object, ...] = (group.generation, group.state_name)
-    if (consumers := typed(group, ConsumerGroup)) is not None:
-        at += (consumers.assignment_epoch, len(consumers.owners))
-    if (classic := typed(group, ClassicGroup)) is not None:
-        at += (classic.leader, classic.parked_joins, len(classic.unsynced), len(classic.pending))
-    return (*at, len(group.members), len(group.waits), len(offsets.committed), len(offsets.pending), offsets._order)
+    if (consumers := as_type(group, ConsumerGroup)) is not None:
+        at += (consumers.assignment_epoch, len(consumers.partition_epochs))
+    if (classic := as_type(group, ClassicGroup)) is not None:
+        at += (
+            classic.leader,
+            classic.pending_join_count,
+            len(classic.pending_sync_members),
+            len(classic.pending_members),
+        )
+    return (
+        *at,
+        len(group.members),
+        len(group.timers),
+        len(offsets.committed),
+        len(offsets.pending_transactional),
+        offsets._last_sequence,
+    )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from mockbroker.broker.broker import Broker
 from mockbroker.groups.classic.state import ClassicGroup, State
 from mockbroker.groups.consumer.state import ConsumerGroup
-from mockbroker.groups.coordinated import CoordinatedGroup, typed
-from mockbroker.groups.records.rebuild import rebuilt
-from mockbroker.groups.records.replay import replayed
-from mockbroker.groups.records.wall_time import Wall
+from mockbroker.groups.coordinated import CoordinatedGroup, as_type
+from mockbroker.groups.records.rebuild import groups_from_records
+from mockbroker.groups.records.replay import replay_log
+from mockbroker.groups.records.wall_time import WallClock
 from mockbroker.lab.simulation.watching import Watcher, is_away
 from mockbroker.topics.model import OFFSETS_TOPIC
 
@@ -35,8 +35,8 @@ class Replayed(Watcher):
     def healed(self, broker: Broker, now: float) -> None:
         from_log: dict[str, CoordinatedGroup] = {}
         for partition in broker.cluster.topics[OFFSETS_TOPIC].partitions:
-            replay = replayed(partition.log.batches())
-            from_log |= rebuilt(replay, broker.groups.types, broker.groups.context, Wall(0.0), now)
+            replay = replay_log(partition.log.batches())
+            from_log |= groups_from_records(replay, broker.groups.types, broker.groups.context, WallClock(0.0), now)
         for group_id in dict.fromkeys([*broker.groups, *from_log]):
             if not is_away(broker, group_id):
                 self._compare(group_id, broker.groups.get(group_id), from_log.get(group_id))
@@ -60,7 +60,7 @@ class Replayed(Watcher):
 
 def _settled(group: CoordinatedGroup) -> bool:
     """Return whether the whole state of a group is in its records."""
-    classic = typed(group, ClassicGroup)
+    classic = as_type(group, ClassicGroup)
     return classic is None or classic.state in SETTLED
 
 
@@ -68,20 +68,20 @@ def _offsets(group: CoordinatedGroup) -> tuple[object, object]:
     committed = {place: each.offset for place, each in group.offsets.committed.items()}
     held = {
         producer: {place: each.offset for place, (_, each) in places.items()}
-        for producer, places in group.offsets.pending.items()
+        for producer, places in group.offsets.pending_transactional.items()
     }
     return committed, held
 
 
 def _described(group: CoordinatedGroup) -> tuple[object, ...]:
     described: tuple[object, ...] = (group.type_name, group.state_name, group.generation)
-    if (classic := typed(group, ClassicGroup)) is not None:
+    if (classic := as_type(group, ClassicGroup)) is not None:
         shares = {m.member_id: (m.instance_id, m.assignment) for m in classic.members.values()}
         described += (classic.protocol, classic.leader, shares)
-    if (consumers := typed(group, ConsumerGroup)) is not None:
+    if (consumers := as_type(group, ConsumerGroup)) is not None:
         targets = {name: consumers.target_of(name) for name in consumers.members}
         members = {
-            m.member_id: (m.instance_id, m.epoch, m.previous_epoch, m.state, m.assigned, m.revoking, m.topics)
+            m.member_id: (m.instance_id, m.epoch, m.previous_epoch, m.state, m.assigned, m.pending_revocation, m.topics)
             for m in consumers.members.values()
         }
         described += (consumers.assignment_epoch, members, targets)

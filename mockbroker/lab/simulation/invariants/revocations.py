@@ -9,13 +9,13 @@ from mockbroker.base.effects import Call
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
-from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember, MemberState, Share
+from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember, MemberState, PartitionSet
 from mockbroker.lab.simulation.watching import Watcher
 
 SLACK = 0.05  # seconds: journal times are whole milliseconds, and a tick of its own may follow
-REASON = "partitions were not given up"
+REASON = "partitions were not revoked"
 
-Step = tuple[int, Share, Share]  # epoch, assigned partitions, partitions to revoke
+Step = tuple[int, PartitionSet, PartitionSet]  # epoch, assigned partitions, partitions to revoke
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Revocations(Watcher):
         self._due: dict[tuple[str, str], Due] = {}
 
     def handled(self, broker: Broker, call: Call[Any], now: float) -> None:
-        group = broker.groups.typed(getattr(call.request, "group_id", ""), ConsumerGroup)
+        group = broker.groups.get_as(getattr(call.request, "group_id", ""), ConsumerGroup)
         if group is not None:
             for key in [key for key in self._due if key[0] == group.group_id and key[1] not in group.members]:
                 del self._due[key]
@@ -48,7 +48,7 @@ class Revocations(Watcher):
                 self._update_due(group.group_id, member, now)
 
     def noted(self, broker: Broker, event: Event) -> None:
-        group, now = broker.groups.typed(event.group, ConsumerGroup), event.time_ms / 1000
+        group, now = broker.groups.get_as(event.group, ConsumerGroup), event.time_ms / 1000
         match event.event:
             case EventKind.UNLOAD | EventKind.DELETE | EventKind.DOWNGRADE:
                 for key in [key for key in self._due if key[0] == event.group]:
@@ -86,7 +86,7 @@ class Revocations(Watcher):
 
     def _update_due(self, group_id: str, member: ConsumerMember, now: float, *, loaded: bool = False) -> None:
         key = group_id, member.member_id
-        step = member.epoch, member.assigned, member.revoking
+        step = member.epoch, member.assigned, member.pending_revocation
         revokes = member.state is MemberState.UNREVOKED_PARTITIONS
         if revokes and key in self._due and self._due[key].step == step:
             return

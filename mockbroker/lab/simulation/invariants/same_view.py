@@ -47,7 +47,7 @@ class SameView(Watcher):
         return self._names.get((group, member_id), member_id)
 
     def _record_instances(self, group: ClassicGroup) -> None:
-        for instance, member_id in group.static.items():
+        for instance, member_id in group.static_members.items():
             self._names[group.group_id, member_id] = instance
 
     def noted(self, broker: Broker, event: Event) -> None:
@@ -69,7 +69,7 @@ class SameView(Watcher):
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
         request = call.request
         if call.ticket.api_key == ApiKey.SYNC_GROUP and request.assignments:
-            group = broker.groups.typed(request.group_id, ClassicGroup)
+            group = broker.groups.get_as(request.group_id, ClassicGroup)
             view = self._views.get((request.group_id, request.generation_id))
             if group is None or view is None or view.shares is not None:
                 return
@@ -83,7 +83,7 @@ class SameView(Watcher):
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         if response.error_code if hasattr(response, "error_code") else True:
             return
-        group = broker.groups.typed(getattr(call.request, "group_id", ""), ClassicGroup)
+        group = broker.groups.get_as(getattr(call.request, "group_id", ""), ClassicGroup)
         if group is None:
             return
         self._record_instances(group)

@@ -70,7 +70,7 @@ class Sessions(Watcher):
     def stored(self, broker: Broker, call: Call[Any], offsets: Offsets, now: float) -> None:
         request = call.request
         if request.member_id:
-            classic = broker.groups.typed(request.group_id, ClassicGroup) is not None
+            classic = broker.groups.get_as(request.group_id, ClassicGroup) is not None
             self._record_renewal(request.group_id, request.member_id, now, certain=classic)
 
     def noted(self, broker: Broker, event: Event) -> None:
@@ -110,9 +110,11 @@ class Sessions(Watcher):
         if broker.deadlines.next() <= now:
             return  # due deadlines have not been handled yet
         for group_id, group in broker.groups.items():
-            classic = broker.groups.typed(group_id, ClassicGroup)
+            classic = broker.groups.get_as(group_id, ClassicGroup)
             for member_id in group.members:
-                if classic is not None and (classic.members[member_id].join or classic.members[member_id].sync):
+                if classic is not None and (
+                    classic.members[member_id].pending_join or classic.members[member_id].pending_sync
+                ):
                     self._renewed_at_latest[group_id, member_id] = now
                     continue
                 since = self._renewed_at_latest.get((group_id, member_id))
@@ -121,7 +123,7 @@ class Sessions(Watcher):
                     silence = f"{now - since:.3f} s without a heartbeat"
                     raise self.broken(f"{member_id} of {group_id} is not evicted after {silence}")
             if classic is not None:
-                for member_id in classic.pending:
+                for member_id in classic.pending_members:
                     at = self._unused.get((group_id, member_id))
                     if at is not None and now > at + SLACK:
                         raise self.broken(f"the unused member id {member_id} of {group_id} has not expired")

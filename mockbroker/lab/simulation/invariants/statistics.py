@@ -47,8 +47,8 @@ class Statistics(Watcher):
         self._same(f"the state of {reported.group_id}", reported.group_state, group.state_name)
         there = {name: member.client_id for name, member in group.members.items()}
         self._same(f"members of {reported.group_id}", {m.member_id: m.client_id for m in reported.members}, there)
-        consumers = broker.groups.typed(reported.group_id, ConsumerGroup)
-        classic = broker.groups.typed(reported.group_id, ClassicGroup)
+        consumers = broker.groups.get_as(reported.group_id, ConsumerGroup)
+        classic = broker.groups.get_as(reported.group_id, ClassicGroup)
         if consumers is not None:
             epochs = {name: member.epoch for name, member in consumers.members.items()}
             self._same(
@@ -69,8 +69,8 @@ class Statistics(Watcher):
                 members[event.member_id] = None
             case EventKind.LEAVE | EventKind.EXPIRE if event.reason != "member id was never used":
                 members.pop(event.member_id, None)
-            case EventKind.REJOIN if " is back, " in event.reason:  # "static member I is back, OLD is fenced"
-                members.pop(event.reason.partition(" is back, ")[2].split()[0], None)
+            case EventKind.REJOIN if " rejoined, " in event.reason:  # "static member I rejoined, OLD is fenced"
+                members.pop(event.reason.partition(" rejoined, ")[2].split()[0], None)
                 members[event.member_id] = None
             case EventKind.LOAD:
                 self._members[event.group] = dict.fromkeys(event.members)
@@ -94,7 +94,7 @@ class Statistics(Watcher):
             self._same(f"the generation of {group_id}", reported.generation, group.generation)
             there = {place: each.offset for place, each in group.offsets.committed.items()}
             self._same(f"offsets of {group_id}", committed(broker, group_id), there)
-            if (classic := broker.groups.typed(group_id, ClassicGroup)) is not None:
+            if (classic := broker.groups.get_as(group_id, ClassicGroup)) is not None:
                 self._same(f"the leader of {group_id}", reported.leader, classic.leader)
 
     def _same(self, what: str, reported: object, there: object) -> None:

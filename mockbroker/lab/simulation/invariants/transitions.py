@@ -53,11 +53,11 @@ class Transitions(Watcher):
             del self._states[group_id]
             self._generations.pop(group_id, None)
         for group_id in broker.groups:
-            consumers = broker.groups.typed(group_id, ConsumerGroup)
+            consumers = broker.groups.get_as(group_id, ConsumerGroup)
             if consumers is not None and consumers.assignment_epoch > consumers.epoch:
                 epochs = f"{consumers.assignment_epoch} above the group epoch {consumers.epoch}"
                 raise self.broken(f"{group_id} has the assignment epoch {epochs}")
-            group = broker.groups.typed(group_id, ClassicGroup)
+            group = broker.groups.get_as(group_id, ClassicGroup)
             if group is None:
                 self._states.pop(group_id, None)
                 self._generations.pop(group_id, None)

@@ -61,7 +61,7 @@ def test_pending_member_leaves(version):
     harness = BrokerHarness()
     member_id = join(harness, 4).answer.member_id
     assert errors(version, harness.ask(leave(version, member_id), version)) == [E.NONE]
-    assert harness.broker.groups["g"].pending == {}
+    assert harness.broker.groups["g"].pending_members == {}
 
 
 @pytest.mark.parametrize("version", VERSIONS)

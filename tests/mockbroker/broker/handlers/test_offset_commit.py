@@ -152,7 +152,7 @@ def test_commit_of_a_member_is_journaled(harness):
     refused = commit(harness, 7, requested_topic, member_id=member_id, generation_id_or_member_epoch=1)
     assert errors(refused) == [E.UNKNOWN_TOPIC_OR_PARTITION, E.REBALANCE_IN_PROGRESS]  # before SyncGroup
     assert [event for event in harness.journal.events if event.event == "commit"] == []
-    harness.broker.groups["g"].move_to(type(harness.broker.groups["g"].state).STABLE, 0.0)
+    harness.broker.groups["g"].transition_to(type(harness.broker.groups["g"].state).STABLE, 0.0)
     commit(harness, 7, requested_topic, member_id=member_id, generation_id_or_member_epoch=1)
     (event,) = [event for event in harness.journal.events if event.event == "commit"]
     assert (event.member_id, event.generation, event.offsets) == (member_id, 1, {"t": {0: 9}})

@@ -19,10 +19,10 @@ NOWHERE = UUID(int=999_999)
 @pytest.fixture
 def harness() -> BrokerHarness:
     harness = BrokerHarness(topics={"t": 3, "u": 1})
-    offsets = harness.broker.groups.make("g", 0.0).offsets
+    offsets = harness.broker.groups.create("g", 0.0).offsets
     offsets.store("t", 0, Committed(offset=7, leader_epoch=4, metadata="note"))
     offsets.store("u", 0, Committed(offset=-7))
-    harness.broker.groups.touch("g")
+    harness.broker.groups.mark_dirty("g")
     return harness
 
 

@@ -1,4 +1,4 @@
-"""The classic group in virtual time.
+"""The state machine of a classic group in virtual time.
 
 The rules are those of docs/coordinator.md, under the headings "States of a classic group" to "Timers of a classic group".
 """
@@ -15,7 +15,7 @@ from mockbroker.base.effects import Reply, Ticket
 from mockbroker.groups.classic import machine as classic
 from mockbroker.groups.classic import rules, timers
 from mockbroker.groups.classic.state import State
-from mockbroker.groups.events import Heartbeat, Join, Leave, Leaving, Sync
+from mockbroker.groups.events import Heartbeat, Join, Leave, LeavingMember, Sync
 
 EMPTY, PREPARING, COMPLETING, STABLE = State
 OTHER = (("range", b"other"),)
@@ -28,7 +28,7 @@ def harness() -> GroupHarness:
 
 # --- states and transitions ---------------------------------------------------------------------------------------
 
-MOVES = [  # from, what happens, to
+MOVES = [  # from, event, to
     pytest.param(EMPTY, lambda harness: harness.ask_id("p"), EMPTY, id="pending id leaves the group Empty"),
     pytest.param(EMPTY, lambda harness: harness.join("c"), COMPLETING, id="new member, no delay"),
     pytest.param(EMPTY, lambda harness: harness.commit(), EMPTY, id="a commit stays Empty"),
@@ -64,7 +64,7 @@ MOVES = [  # from, what happens, to
 
 
 @pytest.mark.parametrize(("before", "what", "after"), MOVES)
-def test_moves(harness, before, what, after):
+def test_state_transitions(harness, before, what, after):
     harness.in_state(before)
     what(harness)
     assert harness.state is after
@@ -144,7 +144,7 @@ def test_initial_delay_of_zero_completes_at_once(harness):
 def test_initial_delay_runs_though_all_have_joined():
     harness = GroupHarness(delay=3.0)
     harness.join("a")
-    ask = harness.join("a")  # again, on another connection
+    ask = harness.join("a")  # rejoins on another connection
     harness.wait(2.9)
     assert ask.parked
 
@@ -213,7 +213,7 @@ def test_pending_id_is_no_member(harness):
     assert harness.leave("p") == [E.NONE]
     assert harness.join_as("p").error is E.UNKNOWN_MEMBER_ID
     assert harness.state is EMPTY
-    assert len(harness.group.waits) == 0
+    assert len(harness.group.timers) == 0
 
 
 def test_pending_id_holds_the_join_phase_until_it_joins(harness):
@@ -233,8 +233,8 @@ def test_unused_pending_id_holds_for_its_session_timeout(harness):
     harness.wait(1.9)
     assert asks[0].parked
     harness.wait(5.0)
-    assert [ask.at for ask in asks] == [5.0, 5.0]  # given at 2.0
-    assert harness.group.pending == {}
+    assert [ask.at for ask in asks] == [5.0, 5.0]  # assigned at 2.0
+    assert harness.group.pending_members == {}
 
 
 def test_rebalance_timeout_does_not_wait_for_pending_ids(harness):
@@ -244,7 +244,7 @@ def test_rebalance_timeout_does_not_wait_for_pending_ids(harness):
     begin = harness.now
     harness.wait(5.0)
     assert ask.at - begin == 2.0
-    assert list(harness.group.pending) == ["p"]
+    assert list(harness.group.pending_members) == ["p"]
 
 
 def test_pending_id_that_leaves_completes_the_join_phase(harness):
@@ -258,7 +258,7 @@ def test_pending_id_that_leaves_completes_the_join_phase(harness):
 def test_pending_id_expires_after_its_session_timeout(harness):
     harness.ask_id("p", session=2.0)
     harness.wait(1.999)
-    assert "p" in harness.group.pending
+    assert "p" in harness.group.pending_members
     harness.wait(0.001)
     assert harness.join_as("p").error is E.UNKNOWN_MEMBER_ID
     assert harness.state is EMPTY
@@ -278,7 +278,7 @@ def test_refused_join_keeps_the_id_pending(harness):
     harness.ask_id("p")
     refused = harness.join_as("p", protocols=(("other", b""),))
     assert (refused.error, refused.answer.member_id) == (E.INCONSISTENT_GROUP_PROTOCOL, "p")
-    assert "p" in harness.group.pending
+    assert "p" in harness.group.pending_members
 
 
 # --- JoinGroup ----------------------------------------------------------------------------------------------------
@@ -479,7 +479,7 @@ def test_rebalance_timeout_is_set_when_the_join_phase_begins(harness):
 def test_zero_and_negative_rebalance_timeouts(harness, rebalance):
     ask = harness.join("a", rebalance=rebalance)
     assert ask.error is E.NONE
-    harness.wait(1.0)  # nobody can sync so fast
+    harness.wait(1.0)  # no member syncs in time
     assert harness.state is EMPTY
 
 
@@ -499,7 +499,7 @@ def test_new_member_may_wait_five_minutes():
     harness.wait(0.001)
     assert (ask.error, ask.answer.member_id) == (E.UNKNOWN_MEMBER_ID, "")
     assert harness.group.members == {}
-    assert harness.state is PREPARING  # to the end of the delay
+    assert harness.state is PREPARING  # until the delay ends
 
 
 def test_new_member_that_heartbeats_has_its_session_timeout():
@@ -525,7 +525,7 @@ def test_follower_sync_waits_for_the_leader(harness):
     harness.completing("a", "b")
     follower = harness.sync("b")
     assert follower.parked
-    leader = harness.sync("a", {"a": b"1", "b": b"2", "nobody": b"3"})
+    leader = harness.sync("a", {"a": b"1", "b": b"2", "unknown": b"3"})
     assert (leader.answer.assignment, follower.answer.assignment) == (b"1", b"2")
     assert (leader.answer.protocol_type, leader.answer.protocol_name) == ("consumer", "range")
     assert harness.state is STABLE
@@ -601,7 +601,7 @@ def test_member_that_never_syncs_is_removed(harness):
     harness.wait(0.1)
     assert harness.heartbeat("a") is E.UNKNOWN_MEMBER_ID
     assert (harness.state, harness.group.generation) == (EMPTY, 2)
-    assert harness.join("b").answer.generation_id == 3  # one more than the emptied one: gen + 2
+    assert harness.join("b").answer.generation_id == 3  # the Empty generation was 2
 
 
 def test_only_members_without_a_sync_are_removed(harness):
@@ -657,7 +657,7 @@ def test_silent_member_is_removed_after_its_session(harness):
     assert harness.now - begin == 2.0
 
 
-SIGNS = [  # state, what the member does at 0.8 s of a session of 1.2 s, alive at 1.6 s
+REQUESTS = [  # state, request at 0.8 s with a session timeout of 1.2 s, whether the member exists at 1.6 s
     pytest.param(STABLE, lambda harness: harness.heartbeat("b"), E.NONE, True, id="heartbeat in Stable"),
     pytest.param(
         STABLE, lambda harness: harness.commit("b", harness.group.generation), E.NONE, True, id="commit in Stable"
@@ -703,8 +703,8 @@ SIGNS = [  # state, what the member does at 0.8 s of a session of 1.2 s, alive a
 ]
 
 
-@pytest.mark.parametrize(("state", "sign", "answer", "alive"), SIGNS)
-def test_signs_of_life(harness, state, sign, answer, alive):
+@pytest.mark.parametrize(("state", "sign", "answer", "alive"), REQUESTS)
+def test_requests_that_renew_the_session(harness, state, sign, answer, alive):
     harness.completing("a", session=60.0)
     harness.join("b", session=1.2)
     harness.join("a", session=60.0)
@@ -733,7 +733,7 @@ def test_pending_join_outlives_the_session(harness):
     harness.wait(1.0)
     assert (ask.error, ask.at - begin) == (E.NONE, 3.0)
     harness.wait(1.199)
-    assert "a" in harness.group.members  # the session begins anew with the answer
+    assert "a" in harness.group.members  # the response renewed the session
     harness.wait(0.001)
     assert "a" not in harness.group.members
 
@@ -777,8 +777,8 @@ def test_several_deadlines_at_one_time(harness):
     harness.stable("a", "b", "c", session=2.0)
     harness.ask_id("p", session=2.0)
     harness.wait(2.0)
-    assert (harness.state, harness.group.members, harness.group.pending) == (EMPTY, {}, {})
-    assert len(harness.group.waits) == 0
+    assert (harness.state, harness.group.members, harness.group.pending_members) == (EMPTY, {}, {})
+    assert len(harness.group.timers) == 0
 
 
 def test_late_tick_handles_every_due_deadline(harness):
@@ -787,7 +787,7 @@ def test_late_tick_handles_every_due_deadline(harness):
     harness.now += 1_000.0
     harness._take(timers.tick(harness.group, 0.0, harness.now))
     assert not ask.parked
-    assert harness.group.waits.next() > harness.now
+    assert harness.group.timers.next() > harness.now
 
 
 # --- LeaveGroup ---------------------------------------------------------------------------------------------------
@@ -797,9 +797,9 @@ def test_leave_batch_answers_each_member_with_its_ids(harness):
     harness.stable("me")
     ask = harness._ask()
     members = [
-        Leaving(member_id="me"),
-        Leaving(member_id="unknown"),
-        Leaving(member_id="", instance_id="unknown"),
+        LeavingMember(member_id="me"),
+        LeavingMember(member_id="unknown"),
+        LeavingMember(member_id="", instance_id="unknown"),
     ]
     harness._tell(ask, Leave(ticket=ask.ticket, members=members))
     assert ask.answer == LeaveGroupResponse(
@@ -815,7 +815,7 @@ def test_leave_batch_answers_each_member_with_its_ids(harness):
 def test_leave_batch_starts_one_rebalance(harness):
     harness.stable("a", "b", "c")
     harness.leave("b", "c")
-    assert [note.event for note in harness.notes].count("rebalance") == 2  # the first generation, and this
+    assert [note.event for note in harness.notes].count("rebalance") == 2  # the first generation and this one
     assert harness.join("a").answer.generation_id == 2
 
 
@@ -844,7 +844,7 @@ def test_unknown_instance_of_a_known_member(harness):
 def test_pending_id_leaves_whatever_its_instance_id(harness):
     harness.ask_id("p")
     assert harness.leave("p", instance_id="i") == [E.NONE]
-    assert "p" not in harness.group.pending
+    assert "p" not in harness.group.pending_members
 
 
 def test_leave_does_not_cut_the_initial_delay():
@@ -856,7 +856,7 @@ def test_leave_does_not_cut_the_initial_delay():
     assert ask.parked
 
 
-# --- a rebalance while it runs ------------------------------------------------------------------------------------
+# --- a new member in a Stable group -------------------------------------------------------------------------------
 
 
 def test_third_member_rebalances_a_stable_group(harness):
@@ -870,14 +870,14 @@ def test_third_member_rebalances_a_stable_group(harness):
     assert harness.state is PREPARING
 
 
-# --- a group that does not exist ---------------------------------------------------------------------------------
+# --- a group that does not exist ----------------------------------------------------------------------------------
 
 TICKET = Ticket(1, 1, 0, 0)
 JOIN = Join(
     ticket=TICKET,
     member_id="z",
-    fresh_id="",
-    id_required=True,
+    new_member_id="",
+    require_member_id=True,
     client_id="",
     client_host="",
     session_timeout=1.0,
@@ -895,21 +895,23 @@ JOIN = Join(
         pytest.param(Heartbeat(ticket=TICKET, member_id="z", generation=1), id="heartbeat"),
     ],
 )
-def test_absent_group(event):
-    (reply,) = classic.absent(event)
+def test_requests_to_an_unknown_group(event):
+    (reply,) = classic.receive_without_group(event)
     assert isinstance(reply, Reply)
     assert reply.response.error_code == E.UNKNOWN_MEMBER_ID
     assert getattr(reply.response, "member_id", "z") == "z"
 
 
-def test_leave_of_an_absent_group():
-    (reply,) = classic.absent(Leave(ticket=TICKET, members=[Leaving(member_id="z"), Leaving(member_id="y")]))
+def test_leave_of_an_unknown_group():
+    (reply,) = classic.receive_without_group(
+        Leave(ticket=TICKET, members=[LeavingMember(member_id="z"), LeavingMember(member_id="y")])
+    )
     assert isinstance(reply, Reply)
     assert reply.response.error_code == E.NONE
     assert [member.error_code for member in reply.response.members] == [E.UNKNOWN_MEMBER_ID] * 2
 
 
-# --- metadata is opaque ------------------------------------------------------------------------------------------
+# --- metadata is opaque -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -941,10 +943,10 @@ def test_thousand_protocols_and_an_empty_name(harness):
     assert {member.metadata for member in ask.answer.members} == {b"nameless", b""}
 
 
-# --- the journal's notes -----------------------------------------------------------------------------------------
+# --- journal events -----------------------------------------------------------------------------------------------
 
 
-def test_notes_tell_the_story(harness):
+def test_journal_events_of_a_rebalance(harness):
     harness.ask_id("a")
     harness.join("a")
     harness.sync("a", {"a": b"1"})

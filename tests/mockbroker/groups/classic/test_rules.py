@@ -19,7 +19,7 @@ from mockbroker.groups.events import Commit, Heartbeat, Join, Sync
 EMPTY, PREPARING, COMPLETING, STABLE = State
 TICKET = Ticket(1, 1, 0, 0)
 
-HEARTBEATS = [  # state, member, generation beside the group's, instance id, answer
+HEARTBEATS = [  # state, member, difference to the group's generation, instance id, error
     pytest.param(EMPTY, "a", 0, None, E.UNKNOWN_MEMBER_ID, id="empty"),
     pytest.param(PREPARING, "a", 0, None, E.REBALANCE_IN_PROGRESS, id="preparing"),
     pytest.param(COMPLETING, "a", 0, None, E.NONE, id="completing"),
@@ -46,11 +46,11 @@ def test_heartbeat(state, member_id, beside, instance_id, answer):
     assert harness.heartbeat(member_id, harness.group.generation + beside, instance_id=instance_id) is answer
 
 
-def test_every_state_has_a_line_in_the_tables():
-    assert set(rules.HEARTBEAT) == set(rules.COMMIT) == set(rules.ROOM) == set(State)
+def test_every_state_has_a_row_in_the_tables():
+    assert set(rules.HEARTBEAT_ERRORS) == set(rules.COMMIT_ERRORS) == set(rules.ACCEPTS_JOIN) == set(State)
 
 
-SYNCS = [  # state, member, generation beside the group's, type, name, answer; None: parked
+SYNCS = [  # state, member, difference to the group's generation, type, name, error; None: pending
     pytest.param(EMPTY, "a", 0, None, None, E.UNKNOWN_MEMBER_ID, id="empty"),
     pytest.param(STABLE, "z", 0, None, None, E.UNKNOWN_MEMBER_ID, id="unknown"),
     pytest.param(STABLE, "a", 1, None, None, E.ILLEGAL_GENERATION, id="generation"),
@@ -94,13 +94,13 @@ def test_sync(state, member_id, beside, protocol_type, name, answer):
     assert (None if ask.parked else ask.error) is answer
 
 
-def test_sync_names_an_instance():
+def test_sync_checks_the_instance_id():
     harness = GroupHarness()
     harness.in_state(STABLE)
     assert harness.sync("a", instance_id="i").error is E.UNKNOWN_MEMBER_ID
 
 
-COMMITS = [  # state, member, generation (None: the group's), instance, answer
+COMMITS = [  # state, member, generation (None: the group's), instance id, error
     pytest.param(EMPTY, "", -1, None, E.NONE, id="simple"),
     pytest.param(EMPTY, "who", -1, None, E.NONE, id="any member id"),
     pytest.param(EMPTY, "", -1, "i", E.NONE, id="any instance"),
@@ -143,8 +143,8 @@ def join_of(protocol_type: str, protocols: list[tuple[str, bytes]]) -> Join:
     return Join(
         ticket=TICKET,
         member_id="",
-        fresh_id="new",
-        id_required=False,
+        new_member_id="new",
+        require_member_id=False,
         client_id="",
         client_host="",
         session_timeout=1.0,
@@ -157,11 +157,11 @@ def join_of(protocol_type: str, protocols: list[tuple[str, bytes]]) -> Join:
 def group_of(*offers: tuple[str, ...], protocol_type: str = "consumer") -> ClassicGroup:
     group = ClassicGroup(group_id="g", initial_delay=0.0, protocol_type=protocol_type)
     for number, names in enumerate(offers):
-        group.add(member(f"m{number}", *names))
+        group.add_member(member(f"m{number}", *names))
     return group
 
 
-FITS = [  # what the members offer, type, names, fits
+FITS = [  # protocols of the members, type, names, whether they are supported
     pytest.param([], "consumer", ["range"], True, id="empty group"),
     pytest.param([], "connect", ["range"], True, id="empty group, another type than before"),
     pytest.param([], "", ["range"], False, id="empty group, no type"),
@@ -178,12 +178,12 @@ FITS = [  # what the members offer, type, names, fits
 
 
 @pytest.mark.parametrize(("offers", "protocol_type", "names", "fits"), FITS)
-def test_protocols_fit(offers, protocol_type, names, fits):
+def test_supported_protocols(offers, protocol_type, names, fits):
     event = join_of(protocol_type, [(name, b"") for name in names])
-    assert rules.protocols_fit(group_of(*offers), event) is fits
+    assert rules.supports_protocols(group_of(*offers), event) is fits
 
 
-REJOINS = [  # state, leads, same protocols, gets the current generation
+REJOINS = [  # state, is leader, unchanged protocols, gets the current generation
     pytest.param(PREPARING, False, True, False, id="preparing"),
     pytest.param(COMPLETING, True, True, True, id="completing, leader"),
     pytest.param(COMPLETING, False, True, True, id="completing, follower"),
@@ -202,7 +202,7 @@ def test_rejoin_gets_current_generation(state, leads, same, current):
     assert rules.gets_current_generation(group, group.members["m0"], event) is current
 
 
-VOTES = [  # what the members offer, the winner
+VOTES = [  # protocols of the members, selected protocol
     pytest.param([("range",)], "range", id="one member"),
     pytest.param([("sticky", "range"), ("sticky", "range")], "sticky", id="first choice of both members"),
     pytest.param([("a", "b"), ("b", "a"), ("b", "a")], "b", id="most votes"),
@@ -214,11 +214,11 @@ VOTES = [  # what the members offer, the winner
 
 
 @pytest.mark.parametrize(("offers", "winner"), VOTES)
-def test_choose_protocol(offers, winner):
-    assert rules.choose_protocol(group_of(*offers)) == winner
+def test_selected_protocol(offers, winner):
+    assert rules.select_protocol(group_of(*offers)) == winner
 
 
-def test_checks_stand_in_kafkas_order():
+def test_order_of_join_checks_is_kafkas():
     wrong = SimpleNamespace(instance_id=None, member_id="z", generation=99)
     group = group_of(("range",))
     assert rules.member_error(group, wrong) is E.UNKNOWN_MEMBER_ID
@@ -227,7 +227,7 @@ def test_checks_stand_in_kafkas_order():
     assert rules.member_error(group, Heartbeat(ticket=TICKET, member_id="m0", generation=0)) is E.NONE
 
 
-def test_the_words_for_requests_share_one_order_of_checks():
+def test_all_requests_check_the_instance_before_the_member():
     group = group_of(("range",))
     for event in (
         Heartbeat(ticket=TICKET, member_id="m0", instance_id="i", generation=0),

@@ -1,4 +1,4 @@
-"""group.max.size: who still gets a place."""
+"""The limit group.max.size: which joins are accepted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kwire import ErrorCode as E
 from mockbroker.groups.classic.state import State
 
 
-def turned_away(ask: Any) -> bool:
+def is_rejected(ask: Any) -> bool:
     return (ask.error, ask.answer.member_id) == (E.GROUP_MAX_SIZE_REACHED, "")
 
 
@@ -20,10 +20,10 @@ def test_pending_ids_do_not_count_for_the_size():
     for name in "abc":
         harness.ask_id(name)
     asks = [harness.join(name) for name in "abc"]
-    assert turned_away(asks[2])
+    assert is_rejected(asks[2])
     harness.wait(3.0)
     assert [ask.error for ask in asks[:2]] == [E.NONE, E.NONE]
-    assert harness.group.pending == {}
+    assert harness.group.pending_members == {}
 
 
 @pytest.mark.parametrize("state", [State.COMPLETING, State.STABLE])
@@ -31,8 +31,8 @@ def test_pending_ids_do_not_count_for_the_size():
 def test_full_group_accepts_known_members_only(state, who):
     harness = GroupHarness(max_size=2)
     harness.in_state(state)
-    assert turned_away(harness.join_as(who, "c", protocols=(("nonsense", b""),)))
-    assert turned_away(harness.join_static("i", "c"))
+    assert is_rejected(harness.join_as(who, "c", protocols=(("nonsense", b""),)))
+    assert is_rejected(harness.join_static("i", "c"))
     assert set(harness.group.members) == {"a", "b"}
     assert not harness.join("a").answers or harness.join("a").error is E.NONE
 
@@ -42,17 +42,17 @@ def test_last_rejoiners_of_an_oversize_group_are_removed():
     harness.stable("a")
     harness.group.max_size = 1
     late = harness.join("a")
-    assert late.error is E.NONE  # it is a member, and nobody waits
+    assert late.error is E.NONE  # it is a member, and no join is pending
     harness.group.max_size = 3
     harness.sync_all()
     harness.join("b")
     harness.join("c")
     harness.group.max_size = 2
-    assert turned_away(harness.join("a"))
+    assert is_rejected(harness.join("a"))
     assert "a" not in harness.group.members
-    assert harness.state is State.PREPARING  # Kafka 4 leaves the rest to the timer; see max_size_while_preparing
+    assert harness.state is State.PREPARING  # Kafka 4 waits for the timer; see the recording max_size_while_preparing
 
 
-def test_an_empty_group_has_room():
+def test_an_empty_group_accepts_every_member():
     harness = GroupHarness(max_size=1)
     assert harness.join("a").error is E.NONE

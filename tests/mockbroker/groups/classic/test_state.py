@@ -1,4 +1,4 @@
-"""The group as data: legal moves, offers counted, joins parked, members in map order."""
+"""The state of a classic group: transitions, supported protocols, pending joins, map order."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from kwire.java import map_order
 from mockbroker.base.effects import Ticket
-from mockbroker.groups.classic.state import COMES_FROM, ClassicGroup, Member, State
+from mockbroker.groups.classic.state import VALID_PREVIOUS_STATES, ClassicGroup, Member, State
 
 LEGAL = {
     ("EMPTY", "PREPARING"),
@@ -40,106 +40,106 @@ def group() -> ClassicGroup:
 
 @pytest.mark.parametrize("target", State, ids=lambda state: state.name)
 @pytest.mark.parametrize("source", State, ids=lambda state: state.name)
-def test_moves(source, target):
+def test_state_transitions(source, target):
     group = ClassicGroup(group_id="g", initial_delay=0.0, state=source)
     if (source.name, target.name) in LEGAL:
-        group.move_to(target, 7.0)
-        assert (group.came_from, group.state, group.since) == (source, target, 7.0)
+        group.transition_to(target, 7.0)
+        assert (group.previous_state, group.state, group.state_since) == (source, target, 7.0)
     else:
         with pytest.raises(AssertionError, match="g: "):
-            group.move_to(target, 7.0)
+            group.transition_to(target, 7.0)
         assert group.state is source
 
 
 def test_every_state_can_be_left_and_entered():
-    assert set(COMES_FROM) == set().union(*COMES_FROM.values()) == set(State)
+    assert set(VALID_PREVIOUS_STATES) == set().union(*VALID_PREVIOUS_STATES.values()) == set(State)
 
 
-def test_names_are_those_that_tools_show():
+def test_state_names_are_those_of_describe_groups():
     assert [state.value for state in State] == ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable"]
 
 
-def test_a_new_group_is_empty_and_waits_for_nothing(group):
+def test_a_new_group_is_empty_and_has_no_timers(group):
     assert (group.state, group.generation, group.leader, group.protocol) == (State.EMPTY, 0, "", None)
-    assert len(group.waits) == 0
+    assert len(group.timers) == 0
 
 
-def test_the_longest_rebalance_timeout_counts(group):
+def test_the_longest_rebalance_timeout_of_the_members_is_used(group):
     assert group.rebalance_timeout() == 0.0
-    group.add(member("a", rebalance=2.5))
-    group.add(member("b", rebalance=1.5))
+    group.add_member(member("a", rebalance=2.5))
+    group.add_member(member("b", rebalance=1.5))
     assert group.rebalance_timeout() == 2.5
 
 
-def test_offers_follow_members(group):
+def test_supported_protocols_follow_the_members(group):
     first = member("a", "range", "sticky")
-    group.add(first)
-    group.add(member("b", "sticky"))
-    assert (group.all_can("range"), group.all_can("sticky"), group.all_can("x")) == (False, True, False)
-    group.offer(first, (("range", b""),))
-    assert not group.all_can("sticky")
-    group.remove(first)
-    assert group.all_can("sticky")
-    assert dict(group.offered) == {"sticky": 1}
+    group.add_member(first)
+    group.add_member(member("b", "sticky"))
+    assert (group.all_support("range"), group.all_support("sticky"), group.all_support("x")) == (False, True, False)
+    group.update_protocols(first, (("range", b""),))
+    assert not group.all_support("sticky")
+    group.remove_member(first)
+    assert group.all_support("sticky")
+    assert dict(group.supported_protocols) == {"sticky": 1}
 
 
-def test_asking_what_all_can_do_leaves_no_trace(group):
-    group.add(member("a"))
-    group.all_can("never heard of")
-    assert dict(group.offered) == {"range": 1}
+def test_all_support_does_not_change_the_counts(group):
+    group.add_member(member("a"))
+    group.all_support("never heard of")
+    assert dict(group.supported_protocols) == {"range": 1}
 
 
 def test_duplicate_protocol_counts_once_with_its_first_metadata(group):
     twice = member("a")
     twice.protocols = (("range", b"first"), ("range", b"second"))
-    group.add(twice)
-    assert dict(group.offered) == {"range": 1}
+    group.add_member(twice)
+    assert dict(group.supported_protocols) == {"range": 1}
     assert twice.metadata("range") == b"first"
-    group.remove(twice)
-    assert not group.offered
+    group.remove_member(twice)
+    assert not group.supported_protocols
 
 
-def test_parked_joins_are_counted(group):
+def test_pending_joins_are_counted(group):
     first, second = member("a"), member("b")
-    group.add(first)
-    group.add(second)
-    group.park_join(first, ticket(1))
-    assert not group.all_joined()
-    group.park_join(first, ticket(2))
-    assert group.parked_joins == 1
-    group.park_join(second, ticket(3))
-    assert group.all_joined()
-    assert group.take_join(first) == ticket(2)
-    assert group.take_join(first) is None
-    assert group.parked_joins == 1
-    assert not group.all_joined()
+    group.add_member(first)
+    group.add_member(second)
+    group.set_pending_join(first, ticket(1))
+    assert not group.all_members_joined()
+    group.set_pending_join(first, ticket(2))
+    assert group.pending_join_count == 1
+    group.set_pending_join(second, ticket(3))
+    assert group.all_members_joined()
+    assert group.pop_pending_join(first) == ticket(2)
+    assert group.pop_pending_join(first) is None
+    assert group.pending_join_count == 1
+    assert not group.all_members_joined()
 
 
-def test_ids_not_used_yet_hold_the_join_phase(group):
-    assert group.all_joined()
-    group.pending["p"] = 10.0
-    assert not group.all_joined()
+def test_pending_members_delay_the_join_phase(group):
+    assert group.all_members_joined()
+    group.pending_members["p"] = 10.0
+    assert not group.all_members_joined()
 
 
-def test_a_member_with_a_parked_join_cannot_be_taken_out(group):
+def test_a_member_with_a_pending_join_cannot_be_removed(group):
     first = member("a")
-    group.add(first)
-    group.park_join(first, ticket(1))
+    group.add_member(first)
+    group.set_pending_join(first, ticket(1))
     with pytest.raises(AssertionError):
-        group.remove(first)
+        group.remove_member(first)
 
 
-def test_members_stand_in_the_order_of_a_hash_map(group):
+def test_members_have_the_order_of_a_hash_map(group):
     for name in ("zeta", "alpha", "mid"):
-        group.add(member(name))
+        group.add_member(member(name))
     assert [found.member_id for found in group.in_map_order()] == map_order(["zeta", "alpha", "mid"])
 
 
-def test_a_hash_map_never_shrinks(group):
+def test_map_order_depends_on_the_peak_member_count(group):
     names = [f"member-{number}" for number in range(13)]
     for name in names:
-        group.add(member(name))
+        group.add_member(member(name))
     for name in names[3:]:
-        group.remove(group.members[name])
-    assert group.most_members == 13
+        group.remove_member(group.members[name])
+    assert group.peak_member_count == 13
     assert [found.member_id for found in group.in_map_order()] == map_order(names[:3], 13)

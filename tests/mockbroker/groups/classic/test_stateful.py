@@ -1,4 +1,4 @@
-"""The group against its invariants, under any sequence of requests and times; and mutants that must be caught."""
+"""Invariants of a classic group for random requests and times, and planted bugs that the machine must catch."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.classic import heartbeat, membership, phases, rules, timers
 from mockbroker.groups.classic import machine as classic
 from mockbroker.groups.classic.state import ClassicGroup, Member, State
-from mockbroker.groups.coordinated import session_of
-from mockbroker.groups.events import Commit, Heartbeat, Join, Leave, Leaving, Sync
+from mockbroker.groups.coordinated import session_timer
+from mockbroker.groups.events import Commit, Heartbeat, Join, Leave, LeavingMember, Sync
 
 LEGAL = {
     (State.EMPTY, State.PREPARING),
@@ -53,7 +53,7 @@ REBALANCES = [0.0, 3.0, 8.0, 8.0]
 STEPS = [0.0, 0.4, 0.7, 1.0, 1.5, 2.0, 4.0, 310.0]
 
 Event = Join | Sync | Heartbeat | Leave
-Given = dict[str, Any]  # what a JoinGroup says of its member
+Given = dict[str, Any]  # fields of a JoinGroup
 who = st.integers(0, 5)
 joins = st.fixed_dictionaries(
     {
@@ -63,15 +63,17 @@ joins = st.fixed_dictionaries(
         "protocol_type": st.sampled_from([*["consumer"] * 8, "connect", ""]),
     }
 )
-generations = st.sampled_from([0, 0, 0, -1, 1])  # beside the group's
+generations = st.sampled_from([0, 0, 0, -1, 1])  # difference to the generation of the group
 
 
 class GroupMachine(RuleBasedStateMachine):
-    """What every request must lead to is kept beside the group, in the plainest way.
+    """Random requests, with a simple model of what each must cause.
 
-    ``owed``: requests that wait for an answer, and of what kind and whose they are; ``dropped``: those that never get
-    one, replaced by a newer one of the same member or the sync of a leaver; ``ends``: when each session, and each id
-    that was given out, ends if nothing is heard.
+    Attributes:
+        asked: Kind and member id of each request.
+        owed: Kind and member id of each pending request.
+        dropped: Requests that are never answered: replaced by a newer one, or the SyncGroup of a member that left.
+        ends: When the session of each member, and each pending member id, expires.
     """
 
     @initialize(delay=st.sampled_from([0.0, 1.0, 3.0]))
@@ -89,16 +91,16 @@ class GroupMachine(RuleBasedStateMachine):
         return self.harness.group
 
     def _id(self, number: int) -> str:
-        """A member, an id given out, one of lately, or one that nobody has."""
+        """Return the id of a member, a pending member id, a recent id or an unknown one."""
         group = self.group
-        lately = [f"m{max(self.given - 1, 0)}", "made-up"]
-        pool = [*group.members, *group.pending, *lately]
+        others = [f"m{max(self.given - 1, 0)}", "unknown"]
+        pool = [*group.members, *group.pending_members, *others]
         return pool[number % len(pool)]
 
-    # --- one event, and what it must lead to ---
+    # --- one event, and what it must cause ---
 
-    def tell(self, apply: Callable[[], Effects]) -> list[GroupRequest]:
-        """Let the group do something, and hold what it answers against what is owed."""
+    def apply_and_check(self, apply: Callable[[], Effects]) -> list[GroupRequest]:
+        """Apply a request or a tick, and compare its effects with the model; return the answered requests."""
         group, now = self.group, self.harness.now
         before, state = dict(group.members), group.state
         notes: list[Note] = []
@@ -109,29 +111,29 @@ class GroupMachine(RuleBasedStateMachine):
                 continue
             assert isinstance(effect, Reply)
             ask = self.harness.asks[effect.ticket]
-            assert ask not in self.dropped, "answered though replaced"
+            assert ask not in self.dropped, "answered although replaced"
             assert not ask.answers, "answered twice"
             ask.answers.append(effect.response)
             answered.append(ask)
         completed = sum(note.event in ("generation", "empty") for note in notes)
-        assert group.generation == self.generation + completed, "one generation a join phase"
+        assert group.generation == self.generation + completed, "one generation for each join phase"
         self.generation = group.generation
-        self._members_went(before, notes, now)
+        self._check_removed_members(before, notes, now)
         for ask in answered:
-            self._begin_session(ask, state, now, completed=completed > 0)
+            self._restart_session(ask, state, now, completed=completed > 0)
             self.owed.pop(ask, None)
         return answered
 
-    def _members_went(self, before: Mapping[str, Member], notes: list[Note], now: float) -> None:
-        gone = {note.member_id: note for note in notes if note.event in ("leave", "expire")}
-        assert set(before) - set(self.group.members) <= set(gone)
-        for member_id, note in gone.items():
+    def _check_removed_members(self, before: Mapping[str, Member], notes: list[Note], now: float) -> None:
+        removed = {note.member_id: note for note in notes if note.event in ("leave", "expire")}
+        assert set(before) - set(self.group.members) <= set(removed)
+        for member_id, note in removed.items():
             end = self.ends.pop(member_id)
             if note.reason.startswith(("no heartbeat", "member id was never")):
-                assert end <= now, "removed before its time"
+                assert end <= now, "removed before its session expired"
 
-    def _begin_session(self, ask: GroupRequest, state: State, now: float, *, completed: bool) -> None:
-        """Answers to parked requests, and those of a join phase that ended with this one, begin a session anew."""
+    def _restart_session(self, ask: GroupRequest, state: State, now: float, *, completed: bool) -> None:
+        """Restart the session of a member whose pending request was answered, or whose join ended the join phase."""
         kind, member_id = self.asked[ask]
         member = self.group.members.get(member_id)
         if member is None or (kind == "join" and ask.error is not E.NONE):
@@ -141,20 +143,20 @@ class GroupMachine(RuleBasedStateMachine):
             self.ends[member_id] = now + member.session_timeout
 
     def request(self, ask: GroupRequest, event: Event, kind: str, member_id: str) -> None:
-        """A request is answered now, or parked in place of an older one of the same kind and member."""
+        """Send a request; it is answered now, or pending and replaces a pending one of the same kind and member."""
         self.asked[ask] = (kind, member_id)
         leaving = {m.member_id for m in event.members} if isinstance(event, Leave) else set()
         older = [known for known, owed in self.owed.items() if owed == (kind, member_id)]
-        fresh = set(self.group.members)
-        if ask not in self.tell(lambda: classic.receive(self.group, event, self.harness.now)):
-            assert kind in ("join", "sync"), f"{kind} is never parked"
+        new_id = set(self.group.members)
+        if ask not in self.apply_and_check(lambda: classic.receive(self.group, event, self.harness.now)):
+            assert kind in ("join", "sync"), f"{kind} is never pending"
             self.owed[ask] = (kind, member_id)
-            self._drop(known for known in older if known in self.owed)
-            for new in set(self.group.members) - fresh:
+            self._mark_dropped(known for known in older if known in self.owed)
+            for new in set(self.group.members) - new_id:
                 self.ends[new] = self.harness.now + rules.NEW_MEMBER_TIMEOUT
-        self._drop(k for k, owed in list(self.owed.items()) if owed[0] == "sync" and owed[1] in leaving)
+        self._mark_dropped(k for k, owed in list(self.owed.items()) if owed[0] == "sync" and owed[1] in leaving)
 
-    def _drop(self, asks: Iterable[GroupRequest]) -> None:
+    def _mark_dropped(self, asks: Iterable[GroupRequest]) -> None:
         for ask in list(asks):
             del self.owed[ask]
             self.dropped.append(ask)
@@ -169,29 +171,29 @@ class GroupMachine(RuleBasedStateMachine):
         assert ask.parked or ask.error is E.INCONSISTENT_GROUP_PROTOCOL
 
     @rule(given=joins)
-    def ask_for_an_id(self, given: Given) -> None:
+    def join_and_require_id(self, given: Given) -> None:
         self.given += 1
-        fresh = f"m{self.given}"
+        new_id = f"m{self.given}"
         members = set(self.group.members)
-        ask, event = self._join("", fresh, given, id_required=True)
-        self.request(ask, event, "join", fresh)
+        ask, event = self._join("", new_id, given, id_required=True)
+        self.request(ask, event, "join", new_id)
         assert set(self.group.members) == members
         if ask.error is E.MEMBER_ID_REQUIRED:
-            self.ends[fresh] = self.harness.now + given["session"]
+            self.ends[new_id] = self.harness.now + given["session"]
         else:
             assert ask.error is E.INCONSISTENT_GROUP_PROTOCOL
 
     @rule(number=who, given=joins)
     def join_with_id(self, number: int, given: Given) -> None:
         member_id = self._id(number)
-        stranger = member_id not in self.group.members and member_id not in self.group.pending
+        unknown = member_id not in self.group.members and member_id not in self.group.pending_members
         ask, event = self._join(member_id, "", given, id_required=True)
         self.request(ask, event, "join", member_id)
-        if stranger:
+        if unknown:
             assert ask.error in (E.UNKNOWN_MEMBER_ID, E.INCONSISTENT_GROUP_PROTOCOL)
 
     @rule(number=who)
-    def join_the_same_again(self, number: int) -> None:
+    def rejoin_unchanged(self, number: int) -> None:
         member = self.group.members.get(self._id(number))
         if member is None:
             return
@@ -204,72 +206,72 @@ class GroupMachine(RuleBasedStateMachine):
         else:
             assert ask.parked or ask.error is E.NONE
 
-    @rule(number=who, beside=generations)
-    def sync(self, number: int, beside: int) -> None:
+    @rule(number=who, generation_delta=generations)
+    def sync(self, number: int, generation_delta: int) -> None:
         member_id, group = self._id(number), self.group
         served = group.state is State.STABLE or (group.state is State.COMPLETING and member_id == group.leader)
-        served = served and beside == 0 and member_id in group.members
-        ask = self.sync_as(member_id, beside)
+        served = served and generation_delta == 0 and member_id in group.members
+        ask = self.sync_as(member_id, generation_delta)
         if served:
             assert ask.error is E.NONE
             assert ask.answer.assignment == group.members[member_id].assignment
             assert group.state is State.STABLE
 
-    @rule(number=who, beside=generations)
-    def heartbeat(self, number: int, beside: int) -> None:
+    @rule(number=who, generation_delta=generations)
+    def heartbeat(self, number: int, generation_delta: int) -> None:
         member_id = self._id(number)
         ask = self.harness._ask()
-        event = Heartbeat(ticket=ask.ticket, member_id=member_id, generation=self.group.generation + beside)
+        event = Heartbeat(ticket=ask.ticket, member_id=member_id, generation=self.group.generation + generation_delta)
         self.request(ask, event, "heartbeat", member_id)
         if member_id not in self.group.members:
             assert ask.error is E.UNKNOWN_MEMBER_ID
-        elif beside == 0:
-            assert ask.error is rules.HEARTBEAT[self.group.state]
-            self.lives(member_id)
+        elif generation_delta == 0:
+            assert ask.error is rules.HEARTBEAT_ERRORS[self.group.state]
+            self.renew_session(member_id)
 
-    @rule(number=who, beside=generations)
-    def commit(self, number: int, beside: int) -> None:
+    @rule(number=who, generation_delta=generations)
+    def commit(self, number: int, generation_delta: int) -> None:
         member_id = self._id(number)
-        generation = self.group.generation + beside
+        generation = self.group.generation + generation_delta
         event = Commit(member_id=member_id, generation=generation)
         error = heartbeat.commit(self.group, event, self.harness.now)
         if error is E.NONE and member_id in self.group.members:
-            self.lives(member_id)
+            self.renew_session(member_id)
 
     @rule(numbers=st.lists(who, min_size=1, max_size=3))
     def leave(self, numbers: list[int]) -> None:
         ask = self.harness._ask()
-        members = [Leaving(member_id=self._id(number)) for number in numbers]
+        members = [LeavingMember(member_id=self._id(number)) for number in numbers]
         event = Leave(ticket=ask.ticket, members=members)
         self.request(ask, event, "leave", "")
         for leaving in members:
             self.ends.pop(leaving.member_id, None)
             assert leaving.member_id not in self.group.members
-            assert leaving.member_id not in self.group.pending
+            assert leaving.member_id not in self.group.pending_members
 
     @rule(seconds=st.sampled_from(STEPS))
-    def let_time_pass(self, seconds: float) -> None:
-        """From deadline to deadline, so that what one of them brings can be looked at by itself."""
+    def advance_by_deadlines(self, seconds: float) -> None:
+        """Advance the time from deadline to deadline, so that the effects of each are checked separately."""
         until = self.harness.now + seconds
-        while (due := self.group.waits.next()) <= until:
+        while (due := self.group.timers.next()) <= until:
             self.harness.now = max(self.harness.now, due)
             self.tick()
         self.harness.now = until
         self.tick()
 
     @rule(seconds=st.sampled_from(STEPS))
-    def oversleep(self, seconds: float) -> None:
-        """A timer task that comes late finds several things due."""
+    def advance_at_once(self, seconds: float) -> None:
+        """Advance the time at once, as if the timer were late, so that several deadlines are due."""
         self.harness.now += seconds
         self.tick()
 
     @precondition(lambda self: self.group.state is State.PREPARING)
     @rule()
-    def everybody_rejoins(self) -> None:
-        """What well-behaved clients do; random requests alone seldom end a join phase."""
+    def all_members_rejoin(self) -> None:
+        """Let all members rejoin, because random requests seldom end a join phase."""
         for member_id in list(self.group.members):
             member = self.group.members.get(member_id)
-            if member and member.join is None and self.group.state is State.PREPARING:
+            if member and member.pending_join is None and self.group.state is State.PREPARING:
                 ask, event = self._join(member_id, "", self._as_before(member), id_required=True)
                 self.request(ask, event, "join", member_id)
 
@@ -288,10 +290,10 @@ class GroupMachine(RuleBasedStateMachine):
 
     # --- helpers ---
 
-    def sync_as(self, member_id: str, beside: int = 0) -> GroupRequest:
+    def sync_as(self, member_id: str, generation_delta: int = 0) -> GroupRequest:
         ask = self.harness._ask()
         plan = {member: member.encode() for member in self.group.members}
-        generation = self.group.generation + beside
+        generation = self.group.generation + generation_delta
         event = Sync(ticket=ask.ticket, member_id=member_id, generation=generation, assignments=plan)
         self.request(ask, event, "sync", member_id)
         return ask
@@ -309,8 +311,8 @@ class GroupMachine(RuleBasedStateMachine):
         event = Join(
             ticket=ask.ticket,
             member_id=member_id,
-            fresh_id=fresh_id,
-            id_required=id_required,
+            new_member_id=fresh_id,
+            require_member_id=id_required,
             client_id="client",
             client_host="/127.0.0.1",
             session_timeout=given["session"],
@@ -320,34 +322,38 @@ class GroupMachine(RuleBasedStateMachine):
         )
         return ask, event
 
-    def lives(self, member_id: str) -> None:
-        """A sign of life: from now on the member has its session timeout."""
+    def renew_session(self, member_id: str) -> None:
+        """Restart the session of a member in the model."""
         self.ends[member_id] = self.harness.now + self.group.members[member_id].session_timeout
 
     def tick(self) -> None:
         group, now = self.group, self.harness.now
-        self.tell(lambda: timers.tick(group, 0.0, now))
-        assert group.waits.next() > now, "after a tick the deadline lies ahead"
-        assert set(self.ends) == set(group.members) | set(group.pending)
+        self.apply_and_check(lambda: timers.tick(group, 0.0, now))
+        assert group.timers.next() > now, "after a tick no deadline is due"
+        assert set(self.ends) == set(group.members) | set(group.pending_members)
         for member_id, end in self.ends.items():
             member = group.members.get(member_id)
-            waits = member and (member.join or member.sync) and not member.new
-            assert waits or end > now, "silent for its session timeout, and still there"
+            waits = member and (member.pending_join or member.pending_sync) and not member.is_new
+            assert waits or end > now, "silent for its session timeout, but not removed"
 
     # --- invariants ---
 
     @invariant()
-    def states_move_legally(self) -> None:
-        """move_to refuses illegal moves; here that nothing goes round it."""
-        if self.group.came_from is not None:
-            assert (self.group.came_from, self.group.state) in LEGAL
+    def transitions_are_valid(self) -> None:
+        """Check the transition here too, because code may set the state without ``transition_to``."""
+        if self.group.previous_state is not None:
+            assert (self.group.previous_state, self.group.state) in LEGAL
 
     @invariant()
-    def parked_is_owed_and_owed_is_parked(self) -> None:
+    def pending_requests_are_those_of_the_model(self) -> None:
         group = self.group
-        parked = {member.join: ("join", member.member_id) for member in group.members.values() if member.join}
-        parked |= {member.sync: ("sync", member.member_id) for member in group.members.values() if member.sync}
-        assert parked == {ask.ticket: owed for ask, owed in self.owed.items()}
+        pending = {
+            member.pending_join: ("join", member.member_id) for member in group.members.values() if member.pending_join
+        }
+        pending |= {
+            member.pending_sync: ("sync", member.member_id) for member in group.members.values() if member.pending_sync
+        }
+        assert pending == {ask.ticket: owed for ask, owed in self.owed.items()}
         for ask in self.dropped:
             assert not ask.answers
         answered = {ask for ask in self.harness.asks.values() if ask.answers}
@@ -357,20 +363,20 @@ class GroupMachine(RuleBasedStateMachine):
     def counts_agree_with_members(self) -> None:
         group = self.group
         members = group.members.values()
-        assert group.parked_joins == sum(member.join is not None for member in members)
+        assert group.pending_join_count == sum(member.pending_join is not None for member in members)
         names = [name for member in members for name in {name for name, _ in member.protocols}]
-        assert {name: names.count(name) for name in names} == dict(group.offered)
-        assert group.unsynced <= set(group.members)
-        assert not set(group.pending) & set(group.members)
+        assert {name: names.count(name) for name in names} == dict(group.supported_protocols)
+        assert group.pending_sync_members <= set(group.members)
+        assert not set(group.pending_members) & set(group.members)
         assert all(member.member_id == member_id for member_id, member in group.members.items())
 
     @invariant()
-    def one_leader_who_is_a_member(self) -> None:
+    def the_leader_is_a_member(self) -> None:
         group = self.group
         assert (group.leader in group.members) if group.members else group.leader == ""
 
     @invariant()
-    def state_and_data_agree(self) -> None:
+    def state_agrees_with_members(self) -> None:
         group = self.group
         members = group.members.values()
         if group.state is State.EMPTY:
@@ -378,33 +384,33 @@ class GroupMachine(RuleBasedStateMachine):
             assert group.protocol is None
         if group.state in (State.COMPLETING, State.STABLE):
             assert group.members
-            assert not group.parked_joins
+            assert not group.pending_join_count
             assert group.protocol is not None
-            assert group.all_can(group.protocol)
-            assert all(not member.new for member in members)
+            assert group.all_support(group.protocol)
+            assert all(not member.is_new for member in members)
         if group.state is not State.COMPLETING:
-            assert not any(member.sync for member in members)
+            assert not any(member.pending_sync for member in members)
         if group.state in (State.EMPTY, State.PREPARING):
-            assert not group.unsynced
+            assert not group.pending_sync_members
 
     @invariant()
-    def waits_agree_with_state(self) -> None:
+    def timers_agree_with_state(self) -> None:
         group = self.group
-        waits = group.waits
+        waits = group.timers
         phase = [("delay", "") in waits, ("join", "") in waits]
         assert sum(phase) == (group.state is State.PREPARING)
-        assert (("sync", "") in waits) == bool(group.unsynced)
+        assert (("sync", "") in waits) == bool(group.pending_sync_members)
         for member in group.members.values():
-            guarded = session_of(member.member_id) in waits
-            assert guarded or member.join or member.sync, "nobody watches this member"
+            guarded = session_timer(member.member_id) in waits
+            assert guarded or member.pending_join or member.pending_sync, "the member has no session timeout"
         kept = {key for key in waits._at if key[1]}
-        allowed = {session_of(member_id) for member_id in group.members}
-        allowed |= {("pending", member_id) for member_id in group.pending}
-        assert kept <= allowed, "something waits for somebody who is gone"
-        assert {("pending", member_id) for member_id in group.pending} <= kept
+        allowed = {session_timer(member_id) for member_id in group.members}
+        allowed |= {("pending", member_id) for member_id in group.pending_members}
+        assert kept <= allowed, "a timer of a member that was removed"
+        assert {("pending", member_id) for member_id in group.pending_members} <= kept
 
     def teardown(self) -> None:
-        """When everybody has gone, nothing is left behind."""
+        """Check that no state remains when all members have expired."""
         if not hasattr(self, "harness"):
             return
         for _ in range(6):
@@ -413,9 +419,14 @@ class GroupMachine(RuleBasedStateMachine):
         group = self.group
         assert group.state is State.EMPTY
         assert not self.owed
-        assert (group.members, group.pending, group.unsynced, dict(group.offered)) == ({}, {}, set(), {})
-        assert len(group.waits) == 0
-        assert (group.waits._heap, group.waits._queued) == ([], {})
+        assert (group.members, group.pending_members, group.pending_sync_members, dict(group.supported_protocols)) == (
+            {},
+            {},
+            set(),
+            {},
+        )
+        assert len(group.timers) == 0
+        assert (group.timers._heap, group.timers._queued) == ([], {})
 
 
 QUICK = settings(
@@ -430,25 +441,25 @@ def test_group_keeps_its_invariants():
     run_state_machine_as_test(GroupMachine, settings=QUICK)
 
 
-# --- mutants: the machine can fail -------------------------------------------------------------------------------
+# --- planted bugs -------------------------------------------------------------------------------------------------
 
 
-def forget_parked_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(phases, "interrupt_syncs", lambda *_: [])
+def pending_syncs_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(phases, "fail_pending_syncs", lambda *_: [])
 
 
-def answer_dropped_joins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The parked join of somebody who is removed gets no answer."""
+def joins_of_removed_members_are_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pending join of a removed member is not answered."""
 
     def remove(group: ClassicGroup, member: Member, event: EventKind, reason: str) -> Effects:
-        group.take_join(member)
+        group.pop_pending_join(member)
         return real(group, member, event, reason)
 
     real = membership.remove
     monkeypatch.setattr(membership, "remove", remove)
 
 
-def keep_generation_when_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+def generation_is_kept_when_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     def complete(group: ClassicGroup, now: float) -> Effects:
         before = group.generation
         effects = real(group, now)
@@ -456,28 +467,28 @@ def keep_generation_when_empty(monkeypatch: pytest.MonkeyPatch) -> None:
             group.generation = before
         return effects
 
-    real = phases.complete_join
-    monkeypatch.setattr(phases, "complete_join", complete)
+    real = phases.complete_join_phase
+    monkeypatch.setattr(phases, "complete_join_phase", complete)
 
 
-def heartbeat_does_not_renew(monkeypatch: pytest.MonkeyPatch) -> None:
+def heartbeats_do_not_renew(monkeypatch: pytest.MonkeyPatch) -> None:
     def renew(group: ClassicGroup, member: Member, now: float) -> None:
         if group.state is not State.PREPARING:
             real(group, member, now)
 
-    real = membership.renew
-    monkeypatch.setattr(membership, "renew", renew)
+    real = membership.renew_session
+    monkeypatch.setattr(membership, "renew_session", renew)
 
 
-def miscount_parked_joins(monkeypatch: pytest.MonkeyPatch) -> None:
+def pending_joins_are_miscounted(monkeypatch: pytest.MonkeyPatch) -> None:
     def park(group: ClassicGroup, member: Member, ticket: Ticket) -> None:
-        group.parked_joins += 1
-        member.join = ticket
+        group.pending_join_count += 1
+        member.pending_join = ticket
 
-    monkeypatch.setattr(ClassicGroup, "park_join", park)
+    monkeypatch.setattr(ClassicGroup, "set_pending_join", park)
 
 
-def leader_may_be_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def removed_leader_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     def remove(group: ClassicGroup, member: Member, event: EventKind, reason: str) -> Effects:
         leader = group.leader
         effects = real(group, member, event, reason)
@@ -488,15 +499,15 @@ def leader_may_be_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(membership, "remove", remove)
 
 
-def sessions_never_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timers, "_session_over", lambda *_: [])
+def sessions_do_not_expire(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timers, "_session_expired", lambda *_: [])
 
 
-def pending_ids_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def pending_members_do_not_expire(monkeypatch: pytest.MonkeyPatch) -> None:
     def forget(group: ClassicGroup, event: Join, now: float) -> Effects:
         answer = real(group, event, now)
-        if event.member_id in group.members and event.member_id not in group.pending:
-            group.pending[event.member_id] = 1.0
+        if event.member_id in group.members and event.member_id not in group.pending_members:
+            group.pending_members[event.member_id] = 1.0
         return answer
 
     real = classic.join
@@ -504,14 +515,14 @@ def pending_ids_stay(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 MUTANTS = [
-    forget_parked_syncs,
-    answer_dropped_joins,
-    keep_generation_when_empty,
-    heartbeat_does_not_renew,
-    miscount_parked_joins,
-    leader_may_be_gone,
-    sessions_never_end,
-    pending_ids_stay,
+    pending_syncs_are_lost,
+    joins_of_removed_members_are_not_answered,
+    generation_is_kept_when_empty,
+    heartbeats_do_not_renew,
+    pending_joins_are_miscounted,
+    removed_leader_is_not_replaced,
+    sessions_do_not_expire,
+    pending_members_do_not_expire,
 ]
 HUNT = settings(
     QUICK,

@@ -16,7 +16,7 @@ BOTH = (("range", b"m"), ("roundrobin", b"m"))
 
 @pytest.fixture
 def harness() -> GroupHarness:
-    """Two static members, i1 (who leads) and i2, in Stable."""
+    """Return a Stable group of two static members: i1 (leader) and i2."""
     harness = GroupHarness(delay=1.0)
     harness.join_static("i1", "a1")
     harness.join_static("i2", "b1")
@@ -25,7 +25,7 @@ def harness() -> GroupHarness:
     return harness
 
 
-def test_a_first_join_is_never_sent_away_for_an_id():
+def test_a_static_member_never_gets_member_id_required():
     harness = GroupHarness()
     ask = harness.join_static("i", "i-1")
     assert (ask.error, ask.answer.member_id, ask.listed) == (E.NONE, "i-1", ["i-1"])
@@ -38,7 +38,7 @@ def test_a_restart_in_stable_is_no_rebalance(harness):
     assert (ask.answer.leader, ask.answer.skip_assignment, ask.answer.members) == ("a1", False, [])
     assert harness.state is State.STABLE
     assert harness.sync("b2").answer.assignment == b"of b1"
-    assert harness.group.members["b2"].metadata("range") == b"other"  # though it is not told to anybody
+    assert harness.group.members["b2"].metadata("range") == b"other"  # although no response contains it
 
 
 def test_a_restarted_leader_leads_under_its_new_id(harness):
@@ -48,7 +48,7 @@ def test_a_restarted_leader_leads_under_its_new_id(harness):
     assert harness.group.leader == "a2"
 
 
-def test_before_v9_a_restarted_leader_believes_to_follow(harness):
+def test_before_v9_a_restarted_leader_acts_as_a_follower(harness):
     ask = harness.join_static("i1", "a2")
     assert (ask.answer.leader, ask.answer.skip_assignment, ask.answer.members) == ("a1", False, [])
     assert harness.group.leader == "a2"
@@ -58,7 +58,7 @@ def test_the_old_id_is_fenced_after_a_restart(harness):
     harness.join_static("i1", "a2")
     assert harness.heartbeat("a1", instance_id="i1") is E.FENCED_INSTANCE_ID
     assert harness.heartbeat("a1") is E.UNKNOWN_MEMBER_ID
-    assert harness.heartbeat("a2", instance_id="nobody") is E.UNKNOWN_MEMBER_ID
+    assert harness.heartbeat("a2", instance_id="unknown") is E.UNKNOWN_MEMBER_ID
     assert harness.heartbeat("a2", instance_id="i1") is E.NONE
     assert harness.sync("a1", instance_id="i1").error is E.FENCED_INSTANCE_ID
     assert harness.commit("a1", 1, "i1") is E.FENCED_INSTANCE_ID
@@ -69,14 +69,14 @@ def test_the_old_id_is_fenced_after_a_restart(harness):
 @pytest.mark.parametrize(
     ("member_id", "instance_id", "error"),
     [
-        ("a1", "nobody", E.UNKNOWN_MEMBER_ID),  # before the member id is looked at
-        ("x", "nobody", E.UNKNOWN_MEMBER_ID),
+        ("a1", "unknown", E.UNKNOWN_MEMBER_ID),  # checked before the member id
+        ("x", "unknown", E.UNKNOWN_MEMBER_ID),
         ("b1", "i1", E.FENCED_INSTANCE_ID),
         ("x", None, E.UNKNOWN_MEMBER_ID),
         ("a1", None, E.NONE),
     ],
 )
-def test_who_asks(harness, member_id, instance_id, error):
+def test_order_of_identity_checks(harness, member_id, instance_id, error):
     assert harness.heartbeat(member_id, instance_id=instance_id) is error
 
 
@@ -98,16 +98,16 @@ def test_a_restart_in_completing_is_a_rebalance():
     harness.join_static("i1", "a1")
     harness.join_static("i2", "b1")
     harness.wait(2.0)
-    parked = harness.sync("b1")
+    pending = harness.sync("b1")
     ask = harness.join_static("i1", "a2")
-    assert parked.error is E.REBALANCE_IN_PROGRESS
+    assert pending.error is E.REBALANCE_IN_PROGRESS
     assert ask.parked
     harness.join_as("b1", instance_id="i2")
     assert (ask.answer.generation_id, ask.answer.leader, ask.answer.skip_assignment) == (2, "a2", False)
 
 
 def in_preparing(harness: GroupHarness, joined: Any) -> None:
-    """A third member has begun a rebalance; members by these ids have joined, i1 leads."""
+    """Let a third member start a rebalance, in which these members have rejoined; i1 is the leader."""
     harness.join("c")
     for member_id in joined:
         harness.join_as(member_id, instance_id="i1" if member_id == "a1" else "i2")
@@ -115,7 +115,7 @@ def in_preparing(harness: GroupHarness, joined: Any) -> None:
 
 
 def in_completing(harness: GroupHarness, joined: Any) -> None:
-    """The generation has begun, and the leader has not synced."""
+    """Start a generation in which the leader has not synced."""
     harness.join("c")
     harness.join_as("a1", instance_id="i1")
     harness.join_as("b1", instance_id="i2")
@@ -174,22 +174,22 @@ def test_leader_that_joins_again_leads_the_next_generation(leader, follower):
 
 
 def finish_rebalance(harness: GroupHarness, members: Any) -> list[Any]:
-    """All join once more: a rebalance that is under way ends, or one begins and ends."""
+    """Let all members rejoin, which ends the rebalance in progress, or starts and ends one."""
     if harness.state is not State.PREPARING:
         harness.join("d")
-    parked = [member.member_id for member in harness.group.members.values() if member.join is not None]
-    if "c" in harness.group.members and "c" not in parked:
+    pending = [member.member_id for member in harness.group.members.values() if member.pending_join is not None]
+    if "c" in harness.group.members and "c" not in pending:
         harness.join("c")
     asks = [
         harness.join_as(member_id, instance_id=instance_id, can_skip=True)
         for member_id, instance_id in members.items()
-        if member_id not in parked
+        if member_id not in pending
     ]
     assert harness.state is State.COMPLETING
     return asks
 
 
-def test_parked_requests_of_the_old_id_are_fenced():
+def test_pending_join_of_the_old_id_is_fenced():
     harness = GroupHarness(delay=5.0)
     first = harness.join_static("i", "a1")
     second = harness.join_static("i", "a2")
@@ -198,14 +198,14 @@ def test_parked_requests_of_the_old_id_are_fenced():
     assert (second.error, second.listed) == (E.NONE, ["a2"])
 
 
-def test_a_parked_sync_of_the_old_id_is_fenced():
+def test_pending_sync_of_the_old_id_is_fenced():
     harness = GroupHarness(delay=1.0)
     harness.join_static("i1", "a1")
     harness.join_static("i2", "b1")
     harness.wait(2.0)
-    parked = harness.sync("b1")
+    pending = harness.sync("b1")
     harness.join_static("i2", "b2")
-    assert parked.error is E.FENCED_INSTANCE_ID
+    assert pending.error is E.FENCED_INSTANCE_ID
 
 
 def test_absent_static_members_stay_and_are_listed(harness):
@@ -216,10 +216,10 @@ def test_absent_static_members_stay_and_are_listed(harness):
         harness.heartbeat("b1", instance_id="i2")
         harness.wait(5.0)
     assert sorted(harness.group.members) == ["a1", "b1", "c"]
-    assert set(harness.group.static) == {"i1", "i2"}
+    assert set(harness.group.static_members) == {"i1", "i2"}
 
 
-def test_an_absent_leader_is_replaced_by_who_came(harness):
+def test_an_absent_static_leader_is_replaced(harness):
     ask = harness.join("c")
     while ask.parked:
         harness.heartbeat("a1", instance_id="i1")
@@ -241,9 +241,9 @@ def test_join_phase_continues_while_all_static_members_are_away(harness):
     assert (asks.error, asks.answer.generation_id) == (E.NONE, 2)
 
 
-def test_a_static_member_goes_with_its_session(harness):
+def test_a_static_member_is_removed_when_its_session_expires(harness):
     harness.wait(11.0)
-    assert (harness.state, harness.group.members, harness.group.static) == (State.EMPTY, {}, {})
+    assert (harness.state, harness.group.members, harness.group.static_members) == (State.EMPTY, {}, {})
 
 
 @pytest.mark.parametrize("instance_id", ["i1", "i2"], ids=["leader", "follower"])
@@ -251,19 +251,19 @@ def test_restart_of_a_static_member_renews_its_session(harness, instance_id):
     harness.wait(5.0)
     harness.join_static(instance_id, "n")
     harness.wait(5.5)
-    assert list(harness.group.static) == [instance_id]  # the other has been silent for its session
+    assert list(harness.group.static_members) == [instance_id]  # the session of the other has expired
     harness.wait(65.0)
     assert (harness.state, harness.group.members) == (State.EMPTY, {})
 
 
-LEAVES = [  # member id, instance id, answer
-    ("", "i1", E.NONE),  # an administrator names the instance alone
-    ("", "nobody", E.UNKNOWN_MEMBER_ID),
+LEAVES = [  # member id, instance id, error
+    ("", "i1", E.NONE),  # as administrators remove a static member
+    ("", "unknown", E.UNKNOWN_MEMBER_ID),
     ("", None, E.UNKNOWN_MEMBER_ID),
     ("a1", "i1", E.NONE),
     ("a1", None, E.NONE),
     ("a1", "i2", E.FENCED_INSTANCE_ID),
-    ("a1", "nobody", E.UNKNOWN_MEMBER_ID),
+    ("a1", "unknown", E.UNKNOWN_MEMBER_ID),
     ("x", "i1", E.FENCED_INSTANCE_ID),
 ]
 
@@ -271,14 +271,14 @@ LEAVES = [  # member id, instance id, answer
 @pytest.mark.parametrize(("member_id", "instance_id", "error"), LEAVES)
 def test_leaving(harness, member_id, instance_id, error):
     assert harness.leave(member_id, instance_id=instance_id) == [error]
-    assert ("i1" in harness.group.static) is (error is not E.NONE)
+    assert ("i1" in harness.group.static_members) is (error is not E.NONE)
 
 
-def test_an_id_given_to_a_dynamic_member_is_no_static_members(harness):
+def test_a_static_member_cannot_use_a_pending_member_id(harness):
     harness.ask_id("p")
     ask = harness.join_as("p", instance_id="i3")
     assert (ask.error, ask.answer.member_id) == (E.UNKNOWN_SERVER_ERROR, "")
-    assert "p" in harness.group.pending
+    assert "p" in harness.group.pending_members
 
 
 @pytest.mark.parametrize("instance_id", ["", "..", "x" * 300])

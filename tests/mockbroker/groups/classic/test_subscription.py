@@ -1,4 +1,4 @@
-"""What a group reads, as far as its members' bytes can be understood."""
+"""The subscribed topics of a classic group, as far as subscriptions can be decoded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def harness(*metadata: Any, protocol_type: str = "consumer") -> GroupHarness:
     return found
 
 
-def test_everything_that_somebody_reads():
+def test_topics_of_all_members_are_subscribed():
     assert subscribed_topics(harness(subscription("a", "b"), subscription("b", "c", version=3)).group) == {
         "a",
         "b",
@@ -33,16 +33,16 @@ def test_everything_that_somebody_reads():
 
 
 @pytest.mark.parametrize("garbage", [b"", b"\0", b"\0\1\xff\xff\xff\xff", bytes(300), b"x" * 2_000_000])
-def test_garbage_is_not_understood_and_does_no_harm(garbage):
+def test_invalid_subscription_bytes_are_ignored(garbage):
     found = harness(subscription("a"), garbage)
     found.sync_all()
     assert subscribed_topics(found.group) in (None, {"a"})
     assert found.heartbeat("m1").name == "NONE"
 
 
-def test_other_types_are_not_looked_at():
+def test_other_protocol_types_are_not_decoded():
     assert subscribed_topics(harness(subscription("a"), protocol_type="connect").group) is None
 
 
-def test_an_empty_group_reads_nothing_that_is_known():
+def test_subscription_of_an_empty_group_is_unknown():
     assert subscribed_topics(GroupHarness().group) is None

@@ -22,8 +22,8 @@ def harness() -> ConsumerGroupHarness:
     return ConsumerGroupHarness(topics={"t": 3, "u": 2}, config=SESSION)
 
 
-def told(harness: Any, name: str) -> tuple[Any, ...]:
-    """Epoch, and partitions of ``t`` that the last answer names; None if it says that nothing has changed."""
+def last_assignment(harness: Any, name: str) -> tuple[Any, ...]:
+    """Return epoch and assigned partitions of ``t`` in the last response; None if the assignment is null."""
     answer = harness.clients[name].answer
     assert answer.error_code == E.NONE, answer.error_message
     if answer.assignment is None:
@@ -31,38 +31,38 @@ def told(harness: Any, name: str) -> tuple[Any, ...]:
     return answer.member_epoch, sorted(index for _, index in harness.read(answer.assignment.topic_partitions))
 
 
-# --- joining and moving -----------------------------------------------------------------------------------------
+# --- joining and reconciling --------------------------------------------------------------------------------------
 
 
-def test_a_lone_member_gets_everything_in_its_first_answer(harness):
+def test_a_lone_member_gets_all_partitions_at_once(harness):
     harness.join("a")
-    assert told(harness, "a") == (1, [0, 1, 2])
+    assert last_assignment(harness, "a") == (1, [0, 1, 2])
     assert harness.clients["a"].answer.heartbeat_interval_ms == 5_000
     assert harness.group.state_name == "Stable"
 
 
-def test_partitions_move_only_once_they_were_given_up(harness):
+def test_partitions_are_assigned_only_after_revocation(harness):
     harness.join("a")
     harness.join("b")
-    assert told(harness, "b") == (2, [])
-    harness.clients["a"].owns = harness.clients["a"].told  # a has not given anything up yet
+    assert last_assignment(harness, "b") == (2, [])
+    harness.clients["a"].owns = harness.clients["a"].told  # a has not revoked partitions yet
     answer = harness.beat("a", member_epoch=1, topic_partitions=harness.lines(harness.clients["a"].owns))
-    assert answer.member_epoch == 1, "the epoch stays until the partitions are given up"
+    assert answer.member_epoch == 1, "the epoch stays until the partitions are revoked"
     kept = harness.read(answer.assignment.topic_partitions)
     assert len(kept) == 2
     harness.poll("b")
-    assert told(harness, "b") == (2, None)
+    assert last_assignment(harness, "b") == (2, None)
     assert harness.group.state_name == "Reconciling"
     answer = harness.beat("a", member_epoch=1, topic_partitions=harness.lines(kept))
     assert (answer.member_epoch, answer.assignment) == (2, None)
     harness.poll("b")
-    (epoch, moved) = told(harness, "b")
+    (epoch, moved) = last_assignment(harness, "b")
     assert epoch == 2
     assert len(moved) == 1
     assert harness.group.state_name == "Stable"
 
 
-def test_a_list_that_is_not_there_gives_nothing_up(harness):
+def test_null_owned_partitions_revoke_nothing(harness):
     harness.join("a")
     harness.join("b")
     harness.beat("a", member_epoch=1)
@@ -71,22 +71,22 @@ def test_a_list_that_is_not_there_gives_nothing_up(harness):
     assert harness.beat("a", member_epoch=1, topic_partitions=[]).member_epoch == 2
 
 
-def test_the_answer_names_everything_when_everything_was_asked(harness):
+def test_a_full_request_gets_the_whole_assignment(harness):
     harness.join("a")
     harness.poll("a")
-    assert told(harness, "a") == (1, None)
+    assert last_assignment(harness, "a") == (1, None)
     harness.poll("a", rebalance_timeout_ms=60_000, subscribed_topic_names=["t"])
-    assert told(harness, "a") == (1, [0, 1, 2])
+    assert last_assignment(harness, "a") == (1, [0, 1, 2])
 
 
 def test_member_that_returns_with_epoch_0_gets_its_assignment(harness):
     harness.join("a")
     harness.join("a")
-    assert told(harness, "a") == (1, [0, 1, 2])
+    assert last_assignment(harness, "a") == (1, [0, 1, 2])
 
 
 @pytest.mark.parametrize("members", [2, 3, 4])
-def test_everything_is_owned_once(harness, members):
+def test_each_partition_has_one_owner(harness, members):
     names = [f"m{number}" for number in range(members)]
     for name in names:
         harness.join(name)
@@ -96,7 +96,7 @@ def test_everything_is_owned_once(harness, members):
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
-# --- what begins a new epoch ------------------------------------------------------------------------------------
+# --- group epochs -------------------------------------------------------------------------------------------------
 
 BUMPS = [
     pytest.param({"subscribed_topic_names": ["t", "u"]}, 1, id="other names"),
@@ -110,14 +110,14 @@ BUMPS = [
 
 
 @pytest.mark.parametrize(("fields", "by"), BUMPS)
-def test_bumps(harness, fields, by):
+def test_requests_that_bump_the_group_epoch(harness, fields, by):
     harness.join("a")
     before = harness.group.epoch
     harness.poll("a", **fields)
     assert harness.group.epoch - before == by
 
 
-def test_topics_that_are_not_subscribed_any_more_go_at_once(harness):
+def test_unsubscribed_topics_are_revoked_at_once(harness):
     harness.join("a", ["t", "u"])
     harness.poll("a", subscribed_topic_names=["u"])
     assert {topic for topic, _ in harness.clients["a"].told} == {"u"}
@@ -131,7 +131,7 @@ def test_topics_that_are_not_subscribed_any_more_go_at_once(harness):
         pytest.param(lambda cluster: cluster.delete_topic(cluster.topics["t"]), {}, id="deleted"),
     ],
 )
-def test_a_change_of_topics_is_taken_up_by_the_next_heartbeat(harness, change, shares):
+def test_the_next_heartbeat_notices_changed_topics(harness, change, shares):
     harness.join("a", ["t", "later"])
     change(harness.broker.cluster)
     assert harness.group.epoch == 1
@@ -146,17 +146,17 @@ def test_a_change_of_topics_is_taken_up_by_the_next_heartbeat(harness, change, s
     assert answer.error_code == E.NONE
 
 
-def test_a_change_of_other_topics_is_nothing_to_it(harness):
+def test_changes_of_other_topics_do_not_bump_the_epoch(harness):
     harness.join("a")
     harness.broker.cluster.create_topic("other", [[0]])
     harness.poll("a")
     assert harness.group.epoch == 1
 
 
-# --- assignors --------------------------------------------------------------------------------------------------
+# --- assignors ----------------------------------------------------------------------------------------------------
 
 
-def test_the_assignor_that_most_ask_for(harness):
+def test_the_most_requested_assignor_is_used(harness):
     harness.join("a", server_assignor="range")
     assert harness.describe().assignor_name == "range"
     harness.join("b", server_assignor="uniform")
@@ -164,18 +164,18 @@ def test_the_assignor_that_most_ask_for(harness):
     assert harness.describe().assignor_name == "uniform"
 
 
-def test_the_first_of_the_configuration_if_nobody_asks():
+def test_the_first_configured_assignor_is_the_default():
     harness = ConsumerGroupHarness(config={"group.consumer.assignors": "range,uniform"})
     harness.join("a")
     assert harness.describe().assignor_name == "range"
 
 
-def test_an_assignor_that_the_broker_does_not_have_now():
+def test_an_assignor_that_is_not_configured_is_unsupported():
     harness = ConsumerGroupHarness(config={"group.consumer.assignors": "range"})
     assert harness.join("a", server_assignor="uniform").answer.error_code == E.UNSUPPORTED_ASSIGNOR
 
 
-UNIFORM = [  # release, who has a partition of two
+UNIFORM = [  # release, owners of two partitions
     ("3.9", ["a", "b"]),
     ("4.0", ["a", "b"]),
     ("4.1", ["b", "c"]),
@@ -199,8 +199,8 @@ def test_uniform_is_that_of_the_release(release, owners):
 
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
 @pytest.mark.parametrize(("name", "share"), [("b", 0), ("z", 1)])
-def test_a_member_without_topics_while_a_target_is_due(assignor, name, share):
-    """Kafka goes by what it believed before: all subscribe alike. So the first member says to what."""
+def test_member_without_topics_joins_before_a_new_target(assignor, name, share):
+    """Kafka still treats the group as homogeneous. So the subscription of the first member applies to all."""
     harness = ConsumerGroupHarness(topics={"t": 3}, config=SESSION | {"group.consumer.assignors": assignor})
     for member in ("c", "d", "x"):
         harness.join(member)
@@ -210,23 +210,23 @@ def test_a_member_without_topics_while_a_target_is_due(assignor, name, share):
     assert harness.clients[name].owns == frozenset(), "it does not get what it does not subscribe to"
 
 
-# --- epochs -----------------------------------------------------------------------------------------------------
+# --- member epochs ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("epoch", "owned", "error"),
     [
-        pytest.param(2, "all", E.NONE, id="its own"),
-        pytest.param(1, "all", E.NONE, id="the one before, with what it has"),
-        pytest.param(1, "some", E.NONE, id="the one before, with less"),
-        pytest.param(1, "none", E.NONE, id="the one before, with nothing"),
-        pytest.param(1, None, E.FENCED_MEMBER_EPOCH, id="the one before, and it does not say"),
-        pytest.param(1, "more", E.FENCED_MEMBER_EPOCH, id="the one before, with more"),
-        pytest.param(3, "all", E.FENCED_MEMBER_EPOCH, id="a later one"),
-        pytest.param(99, None, E.FENCED_MEMBER_EPOCH, id="one far ahead"),
+        pytest.param(2, "all", E.NONE, id="current"),
+        pytest.param(1, "all", E.NONE, id="previous, with all owned partitions"),
+        pytest.param(1, "some", E.NONE, id="previous, with some owned partitions"),
+        pytest.param(1, "none", E.NONE, id="previous, without owned partitions"),
+        pytest.param(1, None, E.FENCED_MEMBER_EPOCH, id="previous, owned partitions not reported"),
+        pytest.param(1, "more", E.FENCED_MEMBER_EPOCH, id="previous, with a partition that is not assigned"),
+        pytest.param(3, "all", E.FENCED_MEMBER_EPOCH, id="next"),
+        pytest.param(99, None, E.FENCED_MEMBER_EPOCH, id="far ahead"),
     ],
 )
-def test_epochs(harness, epoch, owned, error):
+def test_valid_member_epochs(harness, epoch, owned, error):
     harness.join("a")
     harness.join("b")
     harness.settle()
@@ -239,37 +239,37 @@ def test_epochs(harness, epoch, owned, error):
 
 @pytest.mark.parametrize(
     ("name", "epoch", "error"),
-    [("nobody", 1, E.UNKNOWN_MEMBER_ID), ("a", -1, E.NONE), ("nobody", -1, E.UNKNOWN_MEMBER_ID)],
+    [("unknown", 1, E.UNKNOWN_MEMBER_ID), ("a", -1, E.NONE), ("unknown", -1, E.UNKNOWN_MEMBER_ID)],
 )
-def test_who_asks(harness, name, epoch, error):
+def test_order_of_identity_checks(harness, name, epoch, error):
     harness.join("a")
     assert harness.beat(name, member_epoch=epoch).error_code == error
 
 
 @pytest.mark.parametrize("epoch", [1, -1])
-def test_no_group(harness, epoch):
+def test_heartbeat_to_an_unknown_group(harness, epoch):
     answer = harness.beat("a", member_epoch=epoch)
     assert answer.error_code == E.GROUP_ID_NOT_FOUND
     assert "g" not in harness.broker.groups
 
 
-def test_a_refused_join_leaves_no_group(harness):
+def test_a_rejected_join_creates_no_group(harness):
     answer = harness.beat("a", member_epoch=0, rebalance_timeout_ms=1, subscribed_topic_regex="((", topic_partitions=[])
     assert answer.error_code == E.INVALID_REGULAR_EXPRESSION
     assert "g" not in harness.broker.groups
 
 
-def test_a_full_group(harness):
+def test_a_full_group_rejects_new_members(harness):
     harness = ConsumerGroupHarness(config={"group.consumer.max.size": 1})
     harness.join("a")
     assert harness.join("b").answer.error_code == E.GROUP_MAX_SIZE_REACHED
     assert harness.poll("a").answer.error_code == E.NONE
 
 
-# --- leaving, and members that say nothing ----------------------------------------------------------------------
+# --- leaving and expiring -----------------------------------------------------------------------------------------
 
 
-def test_leaving_frees_partitions_for_the_next_heartbeat(harness):
+def test_leaving_releases_partitions(harness):
     harness.join("a")
     harness.join("b")
     harness.settle()
@@ -277,10 +277,10 @@ def test_leaving_frees_partitions_for_the_next_heartbeat(harness):
     assert (answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == ("b", -1, 0)
     assert harness.group.state_name == "Assigning"
     harness.poll("a")
-    assert told(harness, "a") == (3, [0, 1, 2])
+    assert last_assignment(harness, "a") == (3, [0, 1, 2])
 
 
-def test_the_last_one_leaves_an_empty_group(harness):
+def test_the_group_is_empty_after_the_last_member_leaves(harness):
     harness.join("a")
     harness.leave("a")
     assert (harness.group.state_name, harness.group.epoch, harness.group.assignment_epoch) == ("Empty", 2, 1)
@@ -288,13 +288,13 @@ def test_the_last_one_leaves_an_empty_group(harness):
 
 
 @pytest.mark.parametrize(("seconds", "there"), [(5.9, True), (6.0, False)])
-def test_session(harness, seconds, there):
+def test_session_timeout(harness, seconds, there):
     harness.join("a")
     harness.wait(seconds)
     assert ("a" in harness.group.members) is there
 
 
-def test_a_heartbeat_keeps_the_session(harness):
+def test_a_heartbeat_renews_the_session(harness):
     harness.join("a")
     for _ in range(3):
         harness.wait(5.0)
@@ -302,7 +302,7 @@ def test_a_heartbeat_keeps_the_session(harness):
     assert "a" in harness.group.members
 
 
-def test_who_does_not_give_up_is_out_after_its_rebalance_timeout(harness):
+def test_member_that_does_not_revoke_is_fenced_after_its_timeout(harness):
     harness.join("a", rebalance_timeout_ms=3_000)
     harness.join("b")
     harness.beat("a", member_epoch=1, topic_partitions=harness.lines(harness.clients["a"].told))
@@ -313,10 +313,10 @@ def test_who_does_not_give_up_is_out_after_its_rebalance_timeout(harness):
     harness.wait(0.2)
     assert "a" not in harness.group.members
     harness.poll("b")
-    assert told(harness, "b") == (3, [0, 1, 2])
+    assert last_assignment(harness, "b") == (3, [0, 1, 2])
 
 
-def test_who_gives_up_in_time_stays(harness):
+def test_member_that_revokes_in_time_stays(harness):
     harness.join("a", rebalance_timeout_ms=3_000)
     harness.join("b")
     harness.poll("a")
@@ -325,25 +325,25 @@ def test_who_gives_up_in_time_stays(harness):
     assert "a" in harness.group.members
 
 
-# --- static members ---------------------------------------------------------------------------------------------
+# --- static members -----------------------------------------------------------------------------------------------
 
 
-def test_a_name_that_somebody_has(harness):
+def test_instance_id_of_another_member_is_unreleased(harness):
     harness.join("a", instance_id="i")
     assert harness.join("b", instance_id="i").answer.error_code == E.UNRELEASED_INSTANCE_ID
 
 
-def test_back_after_a_while_with_everything_and_no_new_epoch(harness):
+def test_temporary_leave_keeps_partitions_and_epoch(harness):
     harness.join("a", instance_id="i")
     assert harness.leave("a", -2).member_epoch == -2
     assert harness.group.state_name == "Reconciling"
     harness.join("b", instance_id="i")
-    assert told(harness, "b") == (1, [0, 1, 2])
+    assert last_assignment(harness, "b") == (1, [0, 1, 2])
     assert harness.group.epoch == 1
     assert harness.beat("a", member_epoch=1, instance_id="i").error_code == E.FENCED_INSTANCE_ID
 
 
-def test_away_for_too_long(harness):
+def test_session_expires_after_a_temporary_leave(harness):
     harness.join("a", instance_id="i")
     harness.wait(3.0)
     harness.leave("a", -2)
@@ -353,12 +353,12 @@ def test_away_for_too_long(harness):
     assert harness.group.state_name == "Empty", "the session runs on while it is away"
 
 
-def test_a_name_that_nobody_has(harness):
+def test_unknown_instance_id(harness):
     harness.join("a")
     assert harness.beat("a", member_epoch=1, instance_id="i").error_code == E.UNKNOWN_MEMBER_ID
 
 
-def test_partitions_of_one_who_is_away_stay_its_own(harness):
+def test_partitions_stay_assigned_after_a_temporary_leave(harness):
     harness.join("a", instance_id="i")
     harness.leave("a", -2)
     harness.join("b")
@@ -369,8 +369,8 @@ def test_partitions_of_one_who_is_away_stay_its_own(harness):
     assert sorted(index for share in harness.owned().values() for index in share) == [0, 1, 2]
 
 
-def test_a_name_that_its_member_has_given_up(harness):
-    """It is the member's until it goes, and then a name of nobody that nobody can take, as at Kafka."""
+def test_former_instance_id_of_a_member_stays_registered(harness):
+    """After its member has left, no member can use the instance id, as in Kafka."""
     harness.join("m", instance_id="a")
     harness.join("m", instance_id="b")
     assert harness.join("n", instance_id="a").answer.error_code == E.UNRELEASED_INSTANCE_ID
@@ -383,46 +383,46 @@ def test_a_name_that_its_member_has_given_up(harness):
 
 
 @pytest.mark.parametrize("epoch", [-1, -2])
-def test_an_instance_alone_is_nobody(harness, epoch):
+def test_leave_without_member_id_is_invalid(harness, epoch):
     harness.join("m", instance_id="i")
     answer = harness.beat("" if epoch == -2 else "x", version=0, member_epoch=epoch, instance_id="i")
     assert answer.error_code == E.FENCED_INSTANCE_ID
     assert harness.group.members["m"].epoch == 1
 
 
-# --- expressions ------------------------------------------------------------------------------------------------
+# --- regular expressions ------------------------------------------------------------------------------------------
 
 
-def test_an_expression_is_resolved_after_the_answer(harness):
+def test_a_regex_is_resolved_after_the_response(harness):
     harness.join("a", [], subscribed_topic_names=None, subscribed_topic_regex="[tu]")
-    assert told(harness, "a") == (1, [])
+    assert last_assignment(harness, "a") == (1, [])
     harness.poll("a")
     assert {topic for topic, _ in harness.clients["a"].told} == {"t", "u"}
     assert harness.group.epoch == 2
 
 
-def test_whole_names_match(harness):
+def test_a_regex_matches_whole_names(harness):
     harness.broker.cluster.create_topic("tt", [[0]])
     harness.join("a", [], subscribed_topic_names=None, subscribed_topic_regex="t")
     harness.poll("a")
     assert {topic for topic, _ in harness.clients["a"].told} == {"t"}
 
 
-def test_new_topics_are_seen_but_not_at_once(harness):
+def test_a_regex_is_resolved_again_for_new_topics(harness):
     harness.join("a", [], subscribed_topic_names=None, subscribed_topic_regex="t.*")
     harness.poll("a")
     harness.broker.cluster.create_topic("t2", [[0]])
     for _ in range(2):
         harness.wait(5.0)
         harness.poll("a")
-    assert {topic for topic, _ in harness.clients["a"].told} == {"t"}, "not twice within ten seconds"
+    assert {topic for topic, _ in harness.clients["a"].told} == {"t"}, "not resolved twice within 10 s"
     harness.wait(0.1)
     harness.poll("a")
     harness.poll("a")
     assert {topic for topic, _ in harness.clients["a"].told} == {"t", "t2"}
 
 
-def test_cleared(harness):
+def test_an_empty_subscription_replaces_the_old_one(harness):
     harness.join("a", ["u"], subscribed_topic_regex="t")
     harness.poll("a")
     assert {topic for topic, _ in harness.clients["a"].told} == {"t", "u"}
@@ -430,10 +430,10 @@ def test_cleared(harness):
     assert {topic for topic, _ in harness.clients["a"].told} == {"u"}
 
 
-# --- what is told of it -----------------------------------------------------------------------------------------
+# --- journal ------------------------------------------------------------------------------------------------------
 
 
-def test_the_journal_tells_it(harness):
+def test_journal_events_of_a_reconciliation(harness):
     harness.join("a")
     harness.join("b")
     harness.settle()
@@ -447,9 +447,9 @@ def test_the_journal_tells_it(harness):
         ("join", "b", 0),
         ("rebalance", "", 2),
         ("generation", "", 2),
-        ("assign", "b", 2),  # nothing is free yet
+        ("assign", "b", 2),  # no partition is released yet
         ("assign", "a", 1),
-        ("assign", "a", 2),  # it has given up
+        ("assign", "a", 2),  # it has revoked
         ("assign", "b", 2),
         ("leave", "b", 2),
         ("rebalance", "", 3),
@@ -459,7 +459,7 @@ def test_the_journal_tells_it(harness):
 
 
 def test_journal_has_members_that_reach_an_epoch_unchanged(harness):
-    """Else nobody who waits for a Stable group would be woken."""
+    """Without this event ``wait_group`` would not notice that the group is Stable."""
     harness.join("a")
     harness.join("b", topics=["u"])
     assert harness.group.state_name == "Reconciling"

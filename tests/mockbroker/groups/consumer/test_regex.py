@@ -1,4 +1,4 @@
-"""Expressions: RE2, whole names, and complaints in the words of Kafka's library."""
+"""Regular expressions of subscriptions: RE2, whole names, and the error messages of RE2/J."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAMES = ["orders", "orders-eu", "orders.us", "audit", "", "ÄPFEL"]
     ],
 )
 def test_matching(expression, found):
-    assert regex.matching(expression, NAMES) == found
+    assert regex.matching_names(expression, NAMES) == found
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_matching(expression, found):
         ("\\pX", "invalid character class range"),
     ],
 )
-def test_complaints(expression, text):
+def test_error_messages_are_those_of_re2j(expression, text):
     with pytest.raises(regex.InvalidRegex, match=f"^{text.replace(chr(41), chr(92) + chr(41))}$"):
         regex.check(expression)
 
@@ -75,41 +75,43 @@ def test_complaints(expression, text):
         "[[:alpha:](?P<n>](?P<n>b)",
     ],
 )
-def test_what_only_looks_wrong(expression):
+def test_valid_regexes(expression):
     regex.check(expression)
 
 
-def test_no_expression_takes_for_ever():
-    assert regex.matching("(a*)*b", ["a" * 249]) == frozenset()
-    assert regex.matching("(x+x+)+y", ["x" * 249]) == frozenset()
+def test_matching_takes_linear_time():
+    assert regex.matching_names("(a*)*b", ["a" * 249]) == frozenset()
+    assert regex.matching_names("(x+x+)+y", ["x" * 249]) == frozenset()
 
 
-def test_an_expression_is_matched_with_a_topic_once(monkeypatch):
+def test_a_regex_is_matched_with_each_topic_once(monkeypatch):
     asked: list[str] = []
 
     def watched(expression: str, names: Iterable[str]) -> frozenset[Any]:
         asked.extend(names)
         return frozenset(name for name in names if name.startswith("a"))
 
-    monkeypatch.setattr(regex, "matching", watched)
+    monkeypatch.setattr(regex, "matching_names", watched)
     matches, created = regex.TopicMatches(), ["a1", "b1"]
-    first = matches.find("a.*", created, set(created))
-    assert matches.find("a.*", created, set(created)) is first
+    first = matches.matching_topics("a.*", created, set(created))
+    assert matches.matching_topics("a.*", created, set(created)) is first
     created += ["a2", "b2"]
-    assert matches.find("a.*", created, set(created)) == {"a1", "a2"}
-    assert matches.find("a.*", created, {"a2", "b2"}) == {"a2"}
+    assert matches.matching_topics("a.*", created, set(created)) == {"a1", "a2"}
+    assert matches.matching_topics("a.*", created, {"a2", "b2"}) == {"a2"}
     assert asked == ["a1", "b1", "a2", "b2"]
-    assert matches.find("a.*", ["a1", "b1"], {"a1", "b1"}) == {"a1"}, "other names: matched from scratch"
+    assert matches.matching_topics("a.*", ["a1", "b1"], {"a1", "b1"}) == {"a1"}, "other names: matched from scratch"
 
 
-def test_expressions_that_match_the_same_topics_share_them():
+def test_regexes_with_the_same_matches_share_a_set():
     matches, created = regex.TopicMatches(), ["a1", "a2", "b1"]
-    assert matches.find("a.*", created, set(created)) is matches.find("a[0-9]", created, set(created))
+    assert matches.matching_topics("a.*", created, set(created)) is matches.matching_topics(
+        "a[0-9]", created, set(created)
+    )
 
 
-def test_matches_that_are_kept_are_bounded():
+def test_the_cache_of_matches_is_bounded():
     matches, created = regex.TopicMatches(), ["a1"]
-    for number in range(regex.EXPRESSIONS_KEPT + 5):
-        matches.find(f"a{number}", created, set(created))
-    assert len(matches._kept) <= regex.EXPRESSIONS_KEPT
-    assert len(matches._sets) <= regex.EXPRESSIONS_KEPT
+    for number in range(regex.MAX_CACHED_REGEXES + 5):
+        matches.matching_topics(f"a{number}", created, set(created))
+    assert len(matches._cache) <= regex.MAX_CACHED_REGEXES
+    assert len(matches._sets) <= regex.MAX_CACHED_REGEXES

@@ -1,5 +1,7 @@
-"""Groups of the consumer protocol under any sequence of requests, lost answers and times: nobody reads what another
-reads, and in the end everything is read. And mutants that must be caught."""
+"""Invariants of a consumer group for random requests, lost responses and times, and planted bugs to be caught.
+
+No two members read the same partition, and in the end every subscribed partition is read.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from kwire import ErrorCode as E
 from kwire.messages.leave_group import LeaveGroupRequest
 from mockbroker.groups.consumer import machine as consumer
 from mockbroker.groups.consumer import reconcile
-from mockbroker.groups.consumer.state import AWAY, JOINING, NOTHING, ConsumerGroup, MemberState
+from mockbroker.groups.consumer.state import JOIN_EPOCH, NO_PARTITIONS, STATIC_LEAVE_EPOCH, ConsumerGroup, MemberState
 
 NAMES = ["a", "b", "c", "d"]
 INSTANCES = ["i", "j"]
@@ -31,7 +33,15 @@ subscription = st.sampled_from(SUBSCRIPTIONS)
 
 
 class ConsumerMachine(RuleBasedStateMachine):
-    """``reads``: what each client reads. It gives up at once what it must, in its own time, and only then takes more."""
+    """Random requests of members that revoke partitions at a random time, and only then take new ones.
+
+    Attributes:
+        reads: Partitions that each member reads.
+        assigned: Latest assignment that each member received.
+        lost: Members that lost their last response.
+        instances: Instance id of each static member.
+        two_were_one: Whether a member took the instance id of another one while it had its own.
+    """
 
     @initialize(assignor=st.sampled_from(["uniform", "range"]))
     def begin(self, assignor: Any) -> None:
@@ -39,7 +49,7 @@ class ConsumerMachine(RuleBasedStateMachine):
             topics={"t": 4, "u": 2}, config=CONFIG | {"group.consumer.assignors": assignor}
         )
         self.reads: dict[str, frozenset] = {}
-        self.told: dict[str, frozenset] = {}
+        self.assigned: dict[str, frozenset] = {}
         self.epochs: dict[str, int] = {}
         self.topics: dict[str, list[str]] = {}
         self.lost: set[str] = set()
@@ -48,56 +58,56 @@ class ConsumerMachine(RuleBasedStateMachine):
 
     @rule(name=who, topics=subscription, timeout=st.sampled_from([1_000, 60_000]))
     def join(self, name: str, topics: Any, timeout: Any) -> None:
-        """A process begins, or begins anew: it reads nothing."""
+        """Start or restart a dynamic member, which reads nothing."""
         self._begin(name, topics, self._join(name, topics, timeout, None))
 
     @rule(name=who, named=instance, topics=subscription, timeout=st.sampled_from([1_000, 60_000]))
     def join_static(self, name: str, named: Any, topics: Any, timeout: Any) -> None:
-        """The same, by the name of an instance; whoever has it must be away, and none may have taken another since."""
-        two = name in self._group().members and self._group().static.get(named, name) != name
+        """Start or restart a static member. The instance id must be free, or its member must have left temporarily."""
+        two = name in self._group().members and self._group().static_members.get(named, name) != name
         answer = self._join(name, topics, timeout, named)
         self.two_were_one |= two and answer.error_code == E.NONE
         if answer.error_code == E.NONE:
             self._begin(name, topics, answer)
             self.instances[name] = named
             return
-        holder = self._group().static[named]
+        holder = self._group().static_members[named]
         assert (answer.error_code == E.UNRELEASED_INSTANCE_ID) == (holder in self._group().members)
         assert answer.error_code in (E.UNRELEASED_INSTANCE_ID, E.UNKNOWN_MEMBER_ID)
 
     @rule(name=who, named=instance)
-    def call_itself(self, name: str, named: Any) -> None:
-        """A heartbeat with any instance: the member's own, one it had, somebody else's or nobody's."""
+    def beat_with_instance(self, name: str, named: Any) -> None:
+        """Send a heartbeat with any instance id: that of the member, a former one, that of another, or an unknown one."""
         if name in self.reads and name not in self.lost:
             answer = self.harness.beat(name, member_epoch=self.epochs[name], instance_id=named)
             if answer.error_code == E.NONE:
                 self.instances[name] = named
-                self._hear(name, answer)
+                self._receive(name, answer)
 
     @rule(name=who, named=instance, epoch=st.sampled_from([-1, -2]))
     def leave_by_instance(self, name: str, named: Any, epoch: int) -> None:
-        """For good, or for a while: then what it had stays with it until it is back or its session is over."""
+        """Leave, or leave temporarily: then the partitions stay assigned until it rejoins or its session expires."""
         if name in self.reads and self.harness.beat(name, member_epoch=epoch, instance_id=named).error_code == E.NONE:
-            self._gone(name)
+            self._forget(name)
 
     @rule(name=who, other=who, topics=subscription)
     def restart(self, name: str, other: Any, topics: Any) -> None:
-        """A static process goes for a while and is back, perhaps under another id."""
+        """Restart a static member, which may get another member id."""
         if named := self.instances.get(name):
             self.leave_by_instance(name, named, -2)
             self.join_static(other, named, topics, 60_000)
 
     @rule(named=instance)
-    def put_out(self, named: Any) -> None:
-        """An administrator takes an instance out."""
-        holder = self._group().static.get(named)
+    def remove_instance(self, named: Any) -> None:
+        """Remove a static member, as an administrator."""
+        holder = self._group().static_members.get(named)
         there = holder in self._group().members
         if self._group().members:
             leave = LeaveGroupRequest(group_id="g", members=[LeaveGroupRequest.Member(group_instance_id=named)])
             (line,) = self.harness.ask(leave, 5).members
             assert line.error_code == (E.NONE if there else E.UNKNOWN_MEMBER_ID)
             if holder in self.reads:
-                self._gone(holder)
+                self._forget(holder)
 
     def _join(self, name: str, topics: Any, timeout: Any, named: Any) -> Any:
         return self.harness.beat(
@@ -112,68 +122,68 @@ class ConsumerMachine(RuleBasedStateMachine):
     def _begin(self, name: str, topics: Any, answer: Any) -> None:
         assert answer.error_code == E.NONE
         assert answer.assignment is not None
-        self.reads[name], self.told[name], self.topics[name] = frozenset(), frozenset(), topics
+        self.reads[name], self.assigned[name], self.topics[name] = frozenset(), frozenset(), topics
         self.lost.discard(name)
-        self._hear(name, answer)
+        self._receive(name, answer)
 
-    @rule(name=who, heard=st.booleans(), says=st.booleans())
-    def beat(self, name: str, heard: Any, says: Any) -> None:
-        """A heartbeat, whose answer may get lost; a client repeats what it owns then."""
+    @rule(name=who, received=st.booleans(), reports_owned=st.booleans())
+    def beat(self, name: str, received: Any, reports_owned: Any) -> None:
+        """Send a heartbeat, whose response may be lost; then the member sends all fields again."""
         if name in self.reads:
-            owned = self.harness.lines(self.reads[name]) if says else None
-            self._ask(name, heard, topic_partitions=owned)
+            owned = self.harness.lines(self.reads[name]) if reports_owned else None
+            self._ask(name, received, topic_partitions=owned)
 
-    @rule(name=who, topics=subscription, heard=st.booleans())
-    def subscribe(self, name: str, topics: Any, heard: Any) -> None:
+    @rule(name=who, topics=subscription, received=st.booleans())
+    def subscribe(self, name: str, topics: Any, received: Any) -> None:
         if name in self.reads:
             self.topics[name] = topics
-            self._ask(name, heard, subscribed_topic_names=topics)
+            self._ask(name, received, subscribed_topic_names=topics)
 
     @rule(name=who)
-    def give_up(self, name: str) -> None:
-        """A client stops to read what it must not read any more, and takes what it was given."""
+    def revoke(self, name: str) -> None:
+        """Revoke partitions that are not assigned any more, and start to read new ones."""
         if name in self.reads:
-            self.reads[name] = self.told[name]
+            self.reads[name] = self.assigned[name]
 
     @rule(name=who)
     def leave(self, name: str) -> None:
         if name in self.reads:
             self.harness.beat(name, member_epoch=-1)
-            self._gone(name)
+            self._forget(name)
 
     @rule(seconds=st.sampled_from(TIMES))
     def wait(self, seconds: float) -> None:
         self.harness.wait(seconds)
         for name in set(self.reads) - set(self._group().members):
-            self._gone(name)  # it was put out; what it reads until it notices is its own affair, as at Kafka
+            self._forget(name)  # it was removed; the broker does not control what it reads until it notices
 
     @rule()
-    def grow(self) -> None:
+    def add_partition(self) -> None:
         cluster = self.harness.broker.cluster
         if len(cluster.topics["t"].partitions) < 6:
             cluster.add_partitions(cluster.topics["t"], [[0]])
 
-    def _ask(self, name: str, heard: Any, **fields: Any) -> None:
-        """After an answer that was lost a client says everything again, and is told everything."""
+    def _ask(self, name: str, received: Any, **fields: Any) -> None:
+        """Send a heartbeat; after a lost response, with all fields."""
         if name in self.lost:
             owned, topics = self.harness.lines(self.reads[name]), self.topics[name]
             fields = {"topic_partitions": owned, "subscribed_topic_names": topics, "rebalance_timeout_ms": 60_000}
-        self.lost.discard(name) if heard else self.lost.add(name)
+        self.lost.discard(name) if received else self.lost.add(name)
         answer = self.harness.beat(name, member_epoch=self.epochs[name], **fields)
-        if heard and answer.error_code == E.NONE:
-            self._hear(name, answer)
-        elif answer.error_code == E.FENCED_MEMBER_EPOCH and heard:
-            self.join(name, ["t"], 60_000)  # what clients do: give up everything and begin anew
+        if received and answer.error_code == E.NONE:
+            self._receive(name, answer)
+        elif answer.error_code == E.FENCED_MEMBER_EPOCH and received:
+            self.join(name, ["t"], 60_000)  # as clients do: revoke all partitions and rejoin
 
-    def _hear(self, name: str, answer: Any) -> None:
+    def _receive(self, name: str, answer: Any) -> None:
         self.epochs[name] = answer.member_epoch
         if answer.assignment is not None:
-            self.told[name] = self.harness.read(answer.assignment.topic_partitions)
-        if self.reads[name] <= self.told[name]:
-            self.reads[name] = self.told[name]  # nothing to give up
+            self.assigned[name] = self.harness.read(answer.assignment.topic_partitions)
+        if self.reads[name] <= self.assigned[name]:
+            self.reads[name] = self.assigned[name]  # nothing to revoke
 
-    def _gone(self, name: str) -> None:
-        del self.reads[name], self.told[name], self.epochs[name], self.topics[name]
+    def _forget(self, name: str) -> None:
+        del self.reads[name], self.assigned[name], self.epochs[name], self.topics[name]
         self.lost.discard(name)
         self.instances.pop(name, None)
 
@@ -181,45 +191,45 @@ class ConsumerMachine(RuleBasedStateMachine):
         return self.harness.broker.groups.get("g", ConsumerGroup(group_id="g"))
 
     @invariant()
-    def nobody_reads_what_another_reads(self) -> None:
+    def no_partition_has_two_readers(self) -> None:
         if hasattr(self, "harness"):
             everything = [partition for reads in self.reads.values() for partition in reads]
             assert len(everything) == len(set(everything)), self.reads
 
     @invariant()
-    def state_adds_up(self) -> None:
+    def state_agrees_with_members(self) -> None:
         if not hasattr(self, "harness"):
             return
         group = self._group()
-        held = [p for member in group.members.values() for p in (*member.assigned, *member.revoking)]
-        assert len(held) == len(set(held)) == len(group.owners)
-        assert set(held) == set(group.owners)
+        held = [p for member in group.members.values() for p in (*member.assigned, *member.pending_revocation)]
+        assert len(held) == len(set(held)) == len(group.partition_epochs)
+        assert set(held) == set(group.partition_epochs)
         assert group.assignment_epoch <= group.epoch
-        assert set(group.names) == {name for member in group.members.values() for name in member.topics}
+        assert set(group.subscribed_names) == {name for member in group.members.values() for name in member.topics}
         for member in group.members.values():
             assert member.epoch <= group.assignment_epoch
             revokes = member.state is MemberState.UNREVOKED_PARTITIONS
-            assert revokes == bool(member.revoking) or member.epoch in (AWAY, JOINING)
-            assert member.instance_id is None or group.static[member.instance_id] == member.member_id
+            assert revokes == bool(member.pending_revocation) or member.epoch in (STATIC_LEAVE_EPOCH, JOIN_EPOCH)
+            assert member.instance_id is None or group.static_members[member.instance_id] == member.member_id
             assert self.instances.get(member.member_id, member.instance_id) == member.instance_id
-            assert ("session", member.member_id) in group.waits
+            assert ("session", member.member_id) in group.timers
 
     def teardown(self) -> None:
-        """Everybody beats and does as told: soon nobody moves any more, and every partition that is wanted is read."""
+        """Check that all members reconcile: the group becomes Stable, and every subscribed partition is read."""
         if not hasattr(self, "harness"):
             return
-        for _ in range(3):  # who is away is out then
+        for _ in range(3):  # members that left temporarily have expired then
             for name in list(self.reads):
                 self._ask(name, True, topic_partitions=self.harness.lines(self.reads[name]))
-                self.reads[name] = self.told[name]
+                self.reads[name] = self.assigned[name]
             self.wait(3.0)
         if self.two_were_one or not all(member.topics for member in self._group().members.values()):
             self._new_epoch()
         for _ in range(3 * len(NAMES)):
             for name in list(self.reads):
                 self._ask(name, True, topic_partitions=self.harness.lines(self.reads[name]))
-                self.reads[name] = self.told[name]
-            self.nobody_reads_what_another_reads()
+                self.reads[name] = self.assigned[name]
+            self.no_partition_has_two_readers()
         group = self._group()
         assert group.state_name == ("Stable" if self.reads else "Empty")
         topics = self.harness.broker.cluster.topics
@@ -228,11 +238,13 @@ class ConsumerMachine(RuleBasedStateMachine):
         assert {partition for reads in self.reads.values() for partition in reads} == wanted
 
     def _new_epoch(self) -> None:
-        """Somebody comes and goes. For two things leave partitions to nobody until the next epoch, at Kafka too: a
-        member without topics that joins when a target is due (test_consumer.py), and one that takes the place of another
-        while it has one of its own."""
-        assert self._join("passer-by", ["t"], 60_000, None).error_code == E.NONE
-        assert self.harness.beat("passer-by", member_epoch=-1).error_code == E.NONE
+        """Start a new epoch by a member that joins and leaves.
+
+        In two cases partitions are not assigned until the next epoch, as in Kafka: a member without topics joins while
+        the target is outdated (test_machine.py), and a member takes the instance id of another one while it has its own.
+        """
+        assert self._join("visitor", ["t"], 60_000, None).error_code == E.NONE
+        assert self.harness.beat("visitor", member_epoch=-1).error_code == E.NONE
 
 
 QUICK = settings(
@@ -244,61 +256,65 @@ def test_machine():
     run_state_machine_as_test(ConsumerMachine, settings=QUICK)
 
 
-# --- what the machine must notice -------------------------------------------------------------------------------
+# --- planted bugs -------------------------------------------------------------------------------------------------
 
 
-def hand_out_what_is_not_free(patch: Any) -> None:
-    real = reconcile._moved
-    patch.setattr(reconcile, "_moved", lambda member, goal: real(member, replace(goal, owners={})))
-
-
-def null_means_nothing(patch: Any) -> None:
-    real = reconcile.next_step
+def owned_partitions_are_assigned(patch: Any) -> None:
+    real = reconcile._compute_next_assignment
     patch.setattr(
-        consumer,
-        "next_step",
-        lambda m, goal: real(m, replace(goal, owned=NOTHING if goal.owned is None else goal.owned)),
+        reconcile, "_compute_next_assignment", lambda member, goal: real(member, replace(goal, partition_epochs={}))
     )
 
 
-def forget_what_is_given_up(patch: Any) -> None:
-    patch.setattr(ConsumerGroup, "_release", lambda *_: None)
+def null_means_no_owned_partitions(patch: Any) -> None:
+    real = reconcile.reconciled_member
+    patch.setattr(
+        consumer,
+        "reconciled_member",
+        lambda m, goal: real(
+            m, replace(goal, owned_partitions=NO_PARTITIONS if goal.owned_partitions is None else goal.owned_partitions)
+        ),
+    )
 
 
-def never_a_new_target(patch: Any) -> None:
-    patch.setattr(ConsumerGroup, "refresh_topics", lambda *_: False)
+def partition_epochs_are_not_removed(patch: Any) -> None:
+    patch.setattr(ConsumerGroup, "_remove_partition_epochs", lambda *_: None)
 
 
-def sessions_never_begin(patch: Any) -> None:
-    patch.setattr(consumer, "session_of", lambda member_id: ("other", member_id))
+def metadata_is_not_refreshed(patch: Any) -> None:
+    patch.setattr(ConsumerGroup, "refresh_metadata", lambda *_: False)
 
 
-def revoke_at_once(patch: Any) -> None:
-    def moved(member: Any, goal: Any) -> Any:
-        wants = replace(goal, owned=NOTHING)
+def sessions_do_not_start(patch: Any) -> None:
+    patch.setattr(consumer, "session_timer", lambda member_id: ("other", member_id))
+
+
+def revocation_is_not_awaited(patch: Any) -> None:
+    def compute(member: Any, goal: Any) -> Any:
+        wants = replace(goal, owned_partitions=NO_PARTITIONS)
         return real(member, wants)
 
-    real = reconcile._moved
-    patch.setattr(reconcile, "_moved", moved)
+    real = reconcile._compute_next_assignment
+    patch.setattr(reconcile, "_compute_next_assignment", compute)
 
 
-def an_instance_has_a_member(patch: Any) -> None:
-    patch.setattr(consumer, "known_member", lambda group, member_id: group.members[member_id])
+def removed_members_are_not_checked(patch: Any) -> None:
+    patch.setattr(consumer, "get_member", lambda group, member_id: group.members[member_id])
 
 
-def who_is_replaced_stays(patch: Any) -> None:
-    patch.setattr(ConsumerGroup, "replace_static", lambda group, _, new: group.put(new))
+def replaced_member_is_not_removed(patch: Any) -> None:
+    patch.setattr(ConsumerGroup, "replace_static_member", lambda group, _, new: group.put_member(new))
 
 
 MUTANTS = [
-    an_instance_has_a_member,
-    who_is_replaced_stays,
-    hand_out_what_is_not_free,
-    null_means_nothing,
-    forget_what_is_given_up,
-    never_a_new_target,
-    sessions_never_begin,
-    revoke_at_once,
+    removed_members_are_not_checked,
+    replaced_member_is_not_removed,
+    owned_partitions_are_assigned,
+    null_means_no_owned_partitions,
+    partition_epochs_are_not_removed,
+    metadata_is_not_refreshed,
+    sessions_do_not_start,
+    revocation_is_not_awaited,
 ]
 HUNT = settings(
     QUICK, max_examples=5_000, derandomize=True, database=None, phases=[Phase.generate], report_multiple_bugs=False

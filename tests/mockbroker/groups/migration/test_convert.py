@@ -1,4 +1,4 @@
-"""Groups that change their protocol while they live."""
+"""Conversion of groups between the classic and the consumer protocol."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def assignment(partitions: Sequence[int] = (0, 1, 2), user_data: bytes | None = 
 
 
 def stable(harness: MixedGroupHarness, *, share: bytes | None = None, metadata: bytes | None = None, **how: Any) -> str:
-    """A classic group of one, Stable; its member's id."""
+    """Form a Stable classic group of one member; return the member id."""
     old = harness.classic(metadata=metadata, **how)
     plan = [SyncGroupRequest.Assignment(member_id=old, assignment=assignment() if share is None else share)]
     answer = harness.sync(
@@ -50,7 +50,7 @@ def harness() -> MixedGroupHarness:
     return MixedGroupHarness()
 
 
-# --- up ---------------------------------------------------------------------------------------------------------
+# --- upgrade ------------------------------------------------------------------------------------------------------
 
 
 def test_the_first_consumer_member_converts_the_group(harness):
@@ -64,13 +64,13 @@ def test_the_first_consumer_member_converts_the_group(harness):
     assert [event.event for event in harness.journal.events if event.event in ("upgrade", "downgrade")] == ["upgrade"]
 
 
-def test_who_is_parked_is_told_to_join_again(harness):
+def test_upgrade_answers_pending_requests_with_rebalance(harness):
     stable(harness)
     second = harness.classic_join().member_id
-    parked = harness.send(MixedGroupHarness.joining(second), 5)
-    assert parked.parked
+    pending = harness.send(MixedGroupHarness.joining(second), 5)
+    assert pending.parked
     harness.join("new")
-    assert parked.answer.error_code == E.REBALANCE_IN_PROGRESS
+    assert pending.answer.error_code == E.REBALANCE_IN_PROGRESS
     assert harness.group.state_name in ("Reconciling", "Assigning")
 
 
@@ -85,7 +85,7 @@ def test_who_is_parked_is_told_to_join_again(harness):
         ({}, {"protocol_type": "connect"}, "the group does not use the consumer embedded protocol."),
     ],
 )
-def test_groups_that_stay_what_they_are(config, group, text):
+def test_upgrades_that_are_refused(config, group, text):
     harness = MixedGroupHarness(config)
     second = group.pop("second", False)
     stable(harness, **group)
@@ -99,7 +99,7 @@ def test_groups_that_stay_what_they_are(config, group, text):
     assert harness.group is before
 
 
-def test_an_empty_group_is_simply_replaced_and_keeps_its_offsets(harness):
+def test_an_empty_group_is_replaced_and_keeps_its_offsets(harness):
     old = stable(harness)
     harness.group.offsets.store("t", 0, Committed(offset=5))
     harness.classic_leave((old, None))
@@ -110,7 +110,7 @@ def test_an_empty_group_is_simply_replaced_and_keeps_its_offsets(harness):
 
 
 def offsets(harness: MixedGroupHarness, member_id: str | None = None, epoch: int = -1) -> list[int]:
-    """Offsets of partition 0 of both topics, as OffsetFetch tells them."""
+    """Return the offsets of partition 0 of both topics in an OffsetFetch response."""
     kind = OffsetFetchRequest.Group
     topics = [kind.Topic(name=name, partition_indexes=[0]) for name in ("t", "u")]
     asked = kind(group_id="g", member_id=member_id, member_epoch=epoch, topics=topics)
@@ -132,7 +132,7 @@ def commit(harness: MixedGroupHarness, member_id: str, epoch: int, topic: str, o
     assert answer.topics[0].partitions[0].error_code == E.NONE
 
 
-def test_offsets_survive_the_way_there_and_back(harness):
+def test_offsets_survive_upgrade_and_downgrade(harness):
     old = stable(harness)
     commit(harness, old, 1, "t", 5)
     harness.join("new")
@@ -146,11 +146,11 @@ def test_offsets_survive_the_way_there_and_back(harness):
     assert offsets(harness, old, answer.generation_id) == [5, 6]
 
 
-def parked_second(harness: MixedGroupHarness) -> SentRequest:
-    """A second member, whose JoinGroup waits for the first."""
-    parked = harness.send(MixedGroupHarness.joining(harness.classic_join().member_id), 5)
-    assert parked.parked
-    return parked
+def second_with_pending_join(harness: MixedGroupHarness) -> SentRequest:
+    """Add a second member, whose JoinGroup waits for the first."""
+    pending = harness.send(MixedGroupHarness.joining(harness.classic_join().member_id), 5)
+    assert pending.parked
+    return pending
 
 
 def upgrades(harness: MixedGroupHarness) -> list[str]:
@@ -160,30 +160,30 @@ def upgrades(harness: MixedGroupHarness) -> list[str]:
 @pytest.mark.parametrize("share", [None, b"\x00\x01\x07"], ids=["wrong expression", "wrong share"])
 def test_refused_upgrade_answers_pending_joins_with_rebalance(harness, share):
     stable(harness, share=share)
-    parked = parked_second(harness)
+    pending = second_with_pending_join(harness)
     answer = harness.beat("new", **JOIN | {"subscribed_topic_regex": "((" if share is None else None})
     assert answer.error_code == (E.INVALID_REGULAR_EXPRESSION if share is None else E.GROUP_ID_NOT_FOUND)
-    assert parked.answer.error_code == E.REBALANCE_IN_PROGRESS
+    assert pending.answer.error_code == E.REBALANCE_IN_PROGRESS
     assert isinstance(harness.group, ClassicGroup)
     assert upgrades(harness) == []
 
 
-def test_nobody_is_told_if_it_is_not_tried(harness):
+def test_pending_requests_stay_if_upgrades_are_disabled(harness):
     stable(harness, protocol_type="connect")
-    parked = harness.send(
+    pending = harness.send(
         MixedGroupHarness.joining(harness.classic_join(protocol_type="connect").member_id, protocol_type="connect"), 5
     )
     assert harness.join("new").answer.error_code == E.GROUP_ID_NOT_FOUND
-    assert parked.parked
+    assert pending.parked
 
 
-def test_one_partition_of_two_members(harness):
-    """What the leader may say, but the consumer protocol cannot hold."""
+def test_upgrade_fails_if_a_partition_has_two_owners(harness):
+    """A leader may assign a partition to two members; a consumer group cannot represent it."""
     old = stable(harness)
-    parked = parked_second(harness)
+    pending = second_with_pending_join(harness)
     harness.classic_join(old)
     both = [
-        SyncGroupRequest.Assignment(member_id=m, assignment=assignment((0,))) for m in (old, parked.answer.member_id)
+        SyncGroupRequest.Assignment(member_id=m, assignment=assignment((0,))) for m in (old, pending.answer.member_id)
     ]
     assert harness.sync(old, 2, protocol_type="consumer", protocol_name="range", assignments=both).error_code == E.NONE
     before = harness.group
@@ -193,7 +193,7 @@ def test_one_partition_of_two_members(harness):
     assert upgrades(harness) == []
 
 
-# --- down -------------------------------------------------------------------------------------------------------
+# --- downgrade ----------------------------------------------------------------------------------------------------
 
 
 def mixed(config: dict[str, Any] | None = None, **how: Any) -> tuple[MixedGroupHarness, str]:
@@ -208,7 +208,7 @@ def mixed(config: dict[str, Any] | None = None, **how: Any) -> tuple[MixedGroupH
 
 
 @pytest.mark.parametrize("way", ["leaves", "is silent", "is put out by an administrator"])
-def test_without_its_last_consumer_member_the_group_is_classic(way):
+def test_last_consumer_member_leaves_and_the_group_is_classic(way):
     harness, old = mixed({"group.consumer.session.timeout.ms": 1_000})
     match way:
         case "leaves":
@@ -227,14 +227,14 @@ def test_without_its_last_consumer_member_the_group_is_classic(way):
 
 
 @pytest.mark.parametrize("config", [{POLICY: "upgrade"}, {POLICY: "disabled"}])
-def test_not_if_it_is_not_allowed(config):
+def test_no_downgrade_if_the_policy_forbids_it(config):
     harness, old = mixed(config)
     harness.leave("new")
     assert isinstance(harness.group, ConsumerGroup)
     assert list(harness.group.members) == [old]
 
 
-def test_not_while_there_is_another(harness):
+def test_no_downgrade_while_a_consumer_member_remains(harness):
     harness.join("new")
     harness.join("newer")
     harness.classic()
@@ -243,7 +243,7 @@ def test_not_while_there_is_another(harness):
 
 
 @pytest.mark.parametrize(("topics", "state"), [(("t",), State.STABLE), (("t", "u"), State.PREPARING)])
-def test_replaced_by_a_classic_member_of_its_name(topics, state):
+def test_classic_static_member_replaces_the_last_consumer_member(topics, state):
     harness = MixedGroupHarness()
     harness.join("new", instance_id="i")
     old = harness.classic()
@@ -257,7 +257,7 @@ def test_replaced_by_a_classic_member_of_its_name(topics, state):
     assert set(harness.group.members) == {old, answer.member_id}
 
 
-def test_a_downgraded_group_keeps_time(harness):
+def test_sessions_expire_in_a_downgraded_group(harness):
     harness.join("new")
     old = harness.classic(session=6_000, rebalance=60_000)
     harness.leave("new")

@@ -1,4 +1,4 @@
-"""Members of the classic protocol in a group of the consumer protocol."""
+"""Requests of classic members in a consumer group."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ def harness() -> MixedGroupHarness:
     return harness
 
 
-# --- joining ----------------------------------------------------------------------------------------------------
+# --- joining ------------------------------------------------------------------------------------------------------
 
 
-def test_a_dynamic_member_is_given_an_id_first(harness):
+def test_a_dynamic_member_gets_member_id_required(harness):
     answer = harness.classic_join()
     assert answer.error_code == E.MEMBER_ID_REQUIRED
     assert len(answer.member_id) == 22, "as Kafka makes them for these groups"
     assert list(harness.group.members) == ["new"]
 
 
-def test_it_is_answered_at_once_and_never_leads(harness):
+def test_join_is_answered_at_once_and_the_member_never_leads(harness):
     member_id = harness.classic()
     answer = harness.classic_join(member_id)
     assert (answer.error_code, answer.generation_id, answer.protocol_name) == (E.NONE, 2, "range")
     assert (answer.leader, answer.members) == ("", [])
 
 
-def test_before_version_4_no_id_is_given_first(harness):
+def test_before_v4_a_member_joins_without_member_id_required(harness):
     assert harness.classic_join(version=3).error_code == E.NONE
 
 
@@ -44,7 +44,7 @@ def test_before_version_4_no_id_is_given_first(harness):
     [
         ({"protocol_type": "connect"}, E.INCONSISTENT_GROUP_PROTOCOL),
         ({"metadata": b"\x00\x01\x00"}, E.UNKNOWN_SERVER_ERROR),
-        ({"instance_id": "nobody's"}, E.UNKNOWN_MEMBER_ID),
+        ({"instance_id": "unknown"}, E.UNKNOWN_MEMBER_ID),
     ],
 )
 def test_refused(harness, given, error):
@@ -53,18 +53,18 @@ def test_refused(harness, given, error):
     assert list(harness.group.members) == ["new"]
 
 
-def test_it_must_offer_what_the_other_classic_members_offer(harness):
+def test_a_common_protocol_with_classic_members_is_required(harness):
     harness.classic(name="range")
     assert harness.classic_join("x", name="roundrobin").error_code == E.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_a_full_group():
+def test_a_full_group_rejects_new_members():
     harness = MixedGroupHarness({"group.consumer.max.size": 1})
     harness.join("new")
     assert harness.classic_join().error_code == E.GROUP_MAX_SIZE_REACHED
 
 
-def test_partitions_come_with_the_next_join(harness):
+def test_partitions_are_assigned_by_the_next_join(harness):
     old = harness.classic()
     assert harness.share(old, 2) == {}
     assert harness.heartbeat(old, 2) == E.NONE, "nothing to join for: the partitions are not free"
@@ -77,7 +77,7 @@ def test_partitions_come_with_the_next_join(harness):
     assert harness.group.state_name == "Stable"
 
 
-def test_it_gives_up_by_joining_without_them(harness):
+def test_a_classic_member_revokes_with_its_next_join(harness):
     old = harness.classic()
     for _ in range(2):
         harness.poll("new")
@@ -88,22 +88,22 @@ def test_it_gives_up_by_joining_without_them(harness):
     assert harness.heartbeat(old, harness.group.members[old].epoch) == E.REBALANCE_IN_PROGRESS
 
 
-# --- the other requests -----------------------------------------------------------------------------------------
+# --- SyncGroup, Heartbeat and LeaveGroup --------------------------------------------------------------------------
 
 
-def test_what_is_wrong_with_who_asks(harness):
+def test_errors_of_sync_and_heartbeat(harness):
     old = harness.classic()
     static = harness.classic(instance_id="i")
     generation = harness.group.members[static].epoch
     assert harness.heartbeat("new", 1) == E.UNKNOWN_MEMBER_ID
-    assert harness.heartbeat("nobody", 1) == E.UNKNOWN_MEMBER_ID
+    assert harness.heartbeat("unknown", 1) == E.UNKNOWN_MEMBER_ID
     assert harness.heartbeat(old, 99) == E.ILLEGAL_GENERATION
     assert harness.heartbeat(old, generation, "i") == E.FENCED_INSTANCE_ID
     assert harness.heartbeat(old, generation, "other") == E.UNKNOWN_MEMBER_ID
     assert harness.heartbeat(static, generation, "i") == E.NONE
 
 
-def test_sync_tells_of_a_newer_epoch(harness):
+def test_sync_with_a_newer_group_epoch_must_rejoin(harness):
     old = harness.classic()
     harness.join("third")
     for name, error in (("range", E.REBALANCE_IN_PROGRESS), ("x", E.INCONSISTENT_GROUP_PROTOCOL)):
@@ -111,7 +111,7 @@ def test_sync_tells_of_a_newer_epoch(harness):
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
-def test_shares_are_written_in_the_version_of_the_member(harness, version):
+def test_assignments_have_the_version_of_the_subscription(harness, version):
     old = harness.classic(metadata=subscription(version=version))
     answer = harness.sync(old, 2, protocol_type="consumer", protocol_name="range")
     assert answer.assignment[:2] == version.to_bytes(2, "big")
@@ -120,7 +120,7 @@ def test_shares_are_written_in_the_version_of_the_member(harness, version):
 def test_leaving(harness):
     old, other = harness.classic(), harness.classic(instance_id="i")
     epoch = harness.group.epoch
-    assert harness.classic_leave((old, None), ("", "i"), ("nobody", None), ("x", "i")) == [
+    assert harness.classic_leave((old, None), ("", "i"), ("unknown", None), ("x", "i")) == [
         E.NONE,
         E.NONE,
         E.UNKNOWN_MEMBER_ID,
@@ -130,7 +130,7 @@ def test_leaving(harness):
     assert harness.group.epoch == epoch + 1, "once for all of them"
 
 
-def test_the_journal_has_the_reasons_that_were_given(harness):
+def test_journal_has_the_reasons_of_members_that_leave(harness):
     old, other = harness.classic(), harness.classic()
     lines = [
         LeaveGroupRequest.Member(member_id=old, reason="closed"),
@@ -141,16 +141,16 @@ def test_the_journal_has_the_reasons_that_were_given(harness):
     assert left == {old: "closed", other: "left"}
 
 
-# --- what time brings -------------------------------------------------------------------------------------------
+# --- timers -------------------------------------------------------------------------------------------------------
 
 
-def test_who_does_not_sync_is_out(harness):
+def test_a_member_that_does_not_sync_is_removed(harness):
     old = harness.classic(session=60_000, rebalance=5_000)
     harness.wait(5.1)
     assert old not in harness.group.members
 
 
-def test_who_does_not_join_again_is_out(harness):
+def test_a_member_that_does_not_rejoin_is_removed(harness):
     old = harness.classic(session=60_000, rebalance=5_000)
     harness.share(old, 2)
     harness.wait(6.0)
@@ -158,12 +158,12 @@ def test_who_does_not_join_again_is_out(harness):
     harness.join("third")
     assert harness.heartbeat(old, 2) == E.REBALANCE_IN_PROGRESS
     harness.wait(3.0)
-    assert harness.heartbeat(old, 2) == E.REBALANCE_IN_PROGRESS, "which does not begin the time anew"
+    assert harness.heartbeat(old, 2) == E.REBALANCE_IN_PROGRESS, "which does not restart the timeout"
     harness.wait(2.1)
     assert old not in harness.group.members
 
 
-def test_session(harness):
+def test_session_timeout(harness):
     old = harness.classic(session=6_000, rebalance=60_000)
     harness.share(old, 2)
     harness.wait(5.9)
@@ -175,7 +175,7 @@ def test_session(harness):
 
 
 def turned_classic(rebalance: Any, owned: Any) -> bool:
-    """A member of the consumer protocol with 2 s to give up a partition, which then joins by the classic one."""
+    """Let a consumer member that has 2 s to revoke a partition join with the classic protocol."""
     harness = MixedGroupHarness()
     harness.join("a", rebalance_timeout_ms=2_000)
     harness.join("b")
@@ -190,14 +190,14 @@ def test_downgrade_after_revoking_clears_the_rebalance_deadline():
     assert turned_classic(20_000, owned=(0, 1))
 
 
-def test_one_that_did_not_has_the_time_that_it_had():
+def test_downgrade_before_revoking_keeps_the_deadline():
     assert not turned_classic(20_000, owned=(0, 1, 2))
 
 
-# --- static members -------------------------------------------------------------------------------------------
+# --- static members -----------------------------------------------------------------------------------------------
 
 
-def test_back_by_the_other_protocol(harness):
+def test_a_member_returns_with_the_other_protocol(harness):
     harness.join("s", instance_id="i")
     harness.settle()
     answer = harness.classic_join(instance_id="i")

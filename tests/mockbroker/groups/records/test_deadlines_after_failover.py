@@ -1,4 +1,4 @@
-"""Which deadlines the next coordinator has, and from when on they count. Source: GroupMetadataManager.onLoaded."""
+"""The timers after a failover, and when they start. Source: Kafka's GroupMetadataManager.onLoaded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.sync_group import SyncGroupRequest
 from mockbroker.groups.classic.state import State
 from mockbroker.groups.consumer.state import MemberState
-from tests.mockbroker.groups.records.test_keeper import Coordinators
+from tests.mockbroker.groups.records.test_writer import Coordinators
 
 SESSION = {"group.consumer.session.timeout.ms": 6_000}
 REBALANCE = 4_000  # ms
@@ -24,7 +24,7 @@ def harness() -> ConsumerGroupHarness:
 
 
 def revoking(harness: ConsumerGroupHarness, **how: object) -> None:
-    """Member a has to give up a partition for b, and does not: from now on it only says that it is alive."""
+    """Let member a, which has to revoke a partition for b, only send heartbeats without owned partitions."""
     harness.join("a", rebalance_timeout_ms=REBALANCE, **how)
     harness.poll("a")
     harness.join("b")
@@ -33,7 +33,7 @@ def revoking(harness: ConsumerGroupHarness, **how: object) -> None:
 
 
 def stay_alive(harness: ConsumerGroupHarness, seconds: float, *, instance_id: str | None = None) -> None:
-    """Member a sends a heartbeat twice a second, and b also does what it is told."""
+    """Let member a send two heartbeats a second; b also reconciles."""
     for _ in range(round(seconds * 2)):
         harness.wait(0.5)
         harness.poll("b")
@@ -45,7 +45,7 @@ def stay_alive(harness: ConsumerGroupHarness, seconds: float, *, instance_id: st
 
 @pytest.mark.parametrize("instance_id", [None, "i"], ids=["dynamic", "static"])
 def test_revoking_member_is_fenced_after_its_rebalance_timeout(harness, instance_id):
-    """The time begins again with the coordinator: 3 s with the first, and 4 s with the second."""
+    """The rebalance timeout restarts with the new coordinator: after 3 s with the first, 4 s with the second."""
     revoking(harness, instance_id=instance_id)
     stay_alive(harness, 3.0, instance_id=instance_id)
     Coordinators(harness).fail_over()
@@ -54,14 +54,14 @@ def test_revoking_member_is_fenced_after_its_rebalance_timeout(harness, instance
     stay_alive(harness, 1.0, instance_id=instance_id)
     assert list(harness.group.members) == ["b"]
     expired = next(event for event in harness.journal.events if event.event == "expire")
-    assert expired.reason == "partitions were not given up within the rebalance timeout"
+    assert expired.reason == "partitions were not revoked within the rebalance timeout"
     assert harness.beat("a", member_epoch=1).error_code == E.UNKNOWN_MEMBER_ID
 
 
-def test_revoking_member_that_gives_up_after_a_failover_stays(harness):
+def test_member_that_revokes_after_a_failover_stays(harness):
     revoking(harness)
     Coordinators(harness).fail_over()
-    harness.poll("a", rebalance_timeout_ms=REBALANCE, subscribed_topic_names=["t"])  # it reads what it has to keep
+    harness.poll("a", rebalance_timeout_ms=REBALANCE, subscribed_topic_names=["t"])  # a full request
     harness.settle()
     for _ in range(20):
         harness.wait(0.5)
@@ -78,7 +78,7 @@ def test_member_waiting_for_partitions_has_no_rebalance_deadline(harness):
 
 
 @pytest.mark.parametrize("instance_id", [None, "i"], ids=["dynamic", "static"])
-def test_session_of_a_kip_848_member_begins_again(harness, instance_id):
+def test_session_of_a_consumer_member_restarts(harness, instance_id):
     harness.join("a", instance_id=instance_id)
     harness.wait(5.0)
     Coordinators(harness).fail_over()
@@ -88,7 +88,7 @@ def test_session_of_a_kip_848_member_begins_again(harness, instance_id):
     assert harness.group.empty
 
 
-def test_session_of_a_static_kip_848_member_that_is_away(harness):
+def test_session_restarts_after_a_temporary_leave(harness):
     harness.join("a", instance_id="i")
     harness.leave("a", -2)
     harness.wait(5.0)
@@ -100,7 +100,7 @@ def test_session_of_a_static_kip_848_member_that_is_away(harness):
 
 
 def test_static_member_that_leaves_while_revoking_stays(harness):
-    """The rebalance timeout is of the epoch that it was in; away, it has its session."""
+    """A new epoch cancels the rebalance timeout; after a temporary leave only the session timeout applies."""
     revoking(harness, instance_id="i")
     harness.leave("a", -2)
     for _ in range(11):
@@ -113,8 +113,8 @@ def test_static_member_that_leaves_while_revoking_stays(harness):
     assert list(harness.group.members) == ["b"]
 
 
-def test_session_of_a_classic_member_of_a_kip_848_group():
-    """It has the session of the group's members until its first heartbeat, as at Kafka; then its own again."""
+def test_session_of_a_classic_member_in_a_consumer_group():
+    """Until its first heartbeat the group's session timeout applies, as in Kafka; then its own again."""
     harness = MixedGroupHarness(config=SESSION | {"group.consumer.migration.policy": "bidirectional"})
     harness.join("a")
     classic = harness.classic(session=20_000)
@@ -138,7 +138,7 @@ def test_static_classic_member_expires_with_the_next_coordinator():
     harness.wait(9.0)
     Coordinators(harness).fail_over()
     harness.wait(9.9)
-    assert harness.broker.groups["g"].static
+    assert harness.broker.groups["g"].static_members
     harness.wait(0.2)
     assert harness.broker.groups["g"].empty
 
@@ -157,7 +157,7 @@ def joining(member_id: str, instance_id: str | None = None, *, rebalance_ms: int
 
 @pytest.mark.parametrize(("rebalance_ms", "answered_after"), [(3_000, 3.0), (25_000, 25.0)])
 def test_next_rebalance_uses_the_timeout_of_the_first_join(rebalance_ms, answered_after):
-    """The member that does not come keeps its session, and the rebalance timeout that it asked the first one for."""
+    """A member that does not rejoin keeps the session and rebalance timeout of its join to the first coordinator."""
     harness = BrokerHarness()
     first = harness.ask(joining("", "i", rebalance_ms=rebalance_ms), 5).member_id
     plan = [SyncGroupRequest.Assignment(member_id=first)]
@@ -174,7 +174,7 @@ def test_next_rebalance_uses_the_timeout_of_the_first_join(rebalance_ms, answere
 
 
 def test_no_member_must_sync_again_after_a_failover():
-    """The leader has synced, a follower has not: the next coordinator is Stable and waits for no SyncGroup."""
+    """If the leader has synced, the group is Stable at the next coordinator, which does not wait for followers."""
     harness = BrokerHarness()
     first = stable_member(harness, "g")
     second = harness.send(BrokerHarness.join("g"), 3)

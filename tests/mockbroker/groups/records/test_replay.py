@@ -1,4 +1,4 @@
-"""What the offsets topic says when it is read from the beginning: the last of each key, transactions as they ended."""
+"""Replay of the offsets topic: the latest value of each key, and the offsets of transactions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kwire.errors import DecodeError
 from kwire.records import Record, build_batch
 from kwire.records.batch import batches, read_batch
 from kwire.records.control import ControlType, build_marker
-from mockbroker.groups.records.replay import Kept, Replay
+from mockbroker.groups.records.replay import Replay, StoredValue
 
 A, B = b"\0\1a", b"\0\1b"
 PRODUCER = 9
@@ -19,7 +19,7 @@ COMMIT, ABORT = ControlType.COMMIT, ControlType.ABORT
 
 
 class Log:
-    """Batches one behind the other, and what they say so far."""
+    """Consecutive batches and their replay."""
 
     def __init__(self) -> None:
         self.end = 0
@@ -53,10 +53,10 @@ def log() -> Log:
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_the_last_value_holds_and_a_tombstone_ends_it(log, codec):
+def test_the_last_value_applies_and_a_tombstone_deletes_it(log, codec):
     log.write((A, b"1"), (B, b"2"), codec=codec)
     log.write((A, b"3"), (B, None), codec=codec)
-    assert log.replay.live == {A: Kept(b"3", 2)}
+    assert log.replay.latest == {A: StoredValue(b"3", 2)}
     assert log.replay.values == {A: b"3"}
 
 
@@ -64,38 +64,38 @@ def test_offsets_of_a_transaction_wait_for_its_marker(log):
     log.write((A, b"1"))
     log.write((A, b"2"), (B, b"2"), producer=PRODUCER)
     assert log.replay.values == {A: b"1"}
-    assert log.replay.pending == {PRODUCER: {A: Kept(b"2", 1), B: Kept(b"2", 2)}}
+    assert log.replay.pending == {PRODUCER: {A: StoredValue(b"2", 1), B: StoredValue(b"2", 2)}}
     log.finish(COMMIT)
     assert log.replay.values == {A: b"2", B: b"2"}
     assert log.replay.pending == {}
 
 
-def test_an_aborted_transaction_leaves_nothing(log):
+def test_aborted_offsets_are_discarded(log):
     log.write((A, b"1"))
     log.write((A, b"2"), producer=PRODUCER)
     log.finish(ABORT)
-    log.finish(COMMIT)  # of the next one, which wrote nothing here
+    log.finish(COMMIT)  # of the next transaction, which has no offsets
     assert log.replay.values == {A: b"1"}
     assert log.replay.pending == {}
 
 
-def test_transactions_of_others_stay_open(log):
+def test_a_marker_ends_the_transaction_of_its_producer_only(log):
     log.write((A, b"1"), producer=1)
     log.write((A, b"2"), producer=2)
     log.finish(COMMIT, 2)
     assert log.replay.values == {A: b"2"}
     log.finish(COMMIT, 1)
-    assert log.replay.values == {A: b"2"}  # the one that stands later in the log
+    assert log.replay.values == {A: b"2"}  # the later one in the log
 
 
-def test_a_commit_behind_those_of_a_transaction_is_the_newer_one(log):
+def test_a_later_commit_without_transaction_is_newer(log):
     log.write((A, b"1"), producer=PRODUCER)
     log.write((A, b"2"))
     log.finish(COMMIT)
     assert log.replay.values == {A: b"2"}
 
 
-def test_a_tombstone_takes_what_is_pending_too(log):
+def test_a_tombstone_deletes_pending_offsets_too(log):
     log.write((A, b"1"), (B, b"1"), producer=PRODUCER)
     log.write((A, None))
     log.finish(COMMIT)
@@ -107,7 +107,7 @@ def test_only_tombstones(log):
     assert log.replay == Replay()
 
 
-def test_the_older_type_of_a_key_is_the_same_key(log):
+def test_old_and_new_key_types_are_the_same_key(log):
     log.write((b"\0\0a", b"1"))
     log.write((A, b"2"))
     assert log.replay.values == {A: b"2"}
@@ -115,19 +115,19 @@ def test_the_older_type_of_a_key_is_the_same_key(log):
     assert log.replay.values == {}
 
 
-def test_a_batch_counts_as_a_whole_or_not_at_all(log):
+def test_an_invalid_batch_changes_nothing(log):
     log.write((A, b"1"))
     keyless = build_batch([Record(key=A, value=b"2"), Record(value=b"3")], base_offset=1)
     with pytest.raises(DecodeError, match="without a key"):
         log.replay.add(read_batch(keyless))
     unpacked = read_batch(build_batch([Record(key=A, value=b"2")], base_offset=1))
-    unpacked.attributes |= 2  # says snappy
+    unpacked.attributes |= 2  # snappy
     with pytest.raises(DecodeError):
         log.replay.add(unpacked)
     assert log.replay.values == {A: b"1"}
 
 
-def test_a_log_of_kafka_s_own():
+def test_a_log_of_a_kafka_broker():
     """fixtures/logs: two groups, a transaction with offsets that was committed."""
     folder = Path(__file__).parents[4] / "fixtures" / "logs"
     replay = Replay()
@@ -136,8 +136,8 @@ def test_a_log_of_kafka_s_own():
     assert replay.pending == {}
     last: dict[str, tuple[int, object]] = {}
     for line in (folder / "__consumer_offsets.jsonl").read_text("utf-8").splitlines():
-        told = json.loads(line)
-        last[json.dumps(told["key"])] = told["offset"], told["value"]
+        entry = json.loads(line)
+        last[json.dumps(entry["key"])] = entry["offset"], entry["value"]
     kept = {offset for offset, value in last.values() if value is not None}
-    assert {each.offset for each in replay.live.values()} == kept
+    assert {each.offset for each in replay.latest.values()} == kept
     assert len(kept) == 5

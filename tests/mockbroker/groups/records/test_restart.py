@@ -1,4 +1,4 @@
-"""A cluster that begins with the data directory of one that ended: groups, offsets and transactions go on."""
+"""A cluster that starts from the data directory of another: groups, offsets and transactions continue."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def harness() -> DurableBrokerHarness:
     return DurableBrokerHarness()
 
 
-def test_groups_go_on(harness):
+def test_groups_survive_a_restart(harness):
     member_id = stable_member(harness, "g", assignment=b"its share")
     commit_without_member(harness, "simple", offset=7)
     harness.restart()
@@ -35,22 +35,22 @@ def test_groups_go_on(harness):
     assert [event.event for event in harness.journal.events][-2:] == ["load", "load"]
 
 
-def test_what_was_deleted_stays_away(harness):
+def test_deleted_groups_stay_deleted(harness):
     commit_without_member(harness, "g")
     assert harness.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code == E.NONE
     harness.lose_power()
     assert "g" not in harness.broker.groups
 
 
-def test_what_was_not_synced_was_not_answered(harness):
+def test_unsynced_changes_are_lost_and_were_not_answered(harness):
     commit_without_member(harness, "g", offset=1)
     harness.data_dir.flush()
-    commit_without_member(harness, "g", offset=2)  # the shell holds this answer until it is synced
+    commit_without_member(harness, "g", offset=2)  # the response is held until the change is synced
     harness.restart(lambda _: 0, flushed=False)
     assert committed(harness, "g") == {("t", 0): 1}
 
 
-def test_a_transaction_goes_on_where_it_was(harness):
+def test_an_open_transaction_continues_after_a_restart(harness):
     producer = Producer(harness, "tx", new=True)
     assert producer.init() == E.NONE
     assert producer.produce(b"v") == E.NONE
@@ -66,7 +66,7 @@ def test_a_transaction_goes_on_where_it_was(harness):
     assert committed(harness, "g") == {("t", 0): 5}
 
 
-def test_one_that_takes_too_long_is_ended_by_the_next_broker():
+def test_a_transaction_times_out_after_a_restart():
     harness = DurableBrokerHarness(config=CHECK_INTERVAL)
     producer = Producer(harness, "tx", new=True, timeout_ms=3_000)
     producer.init()
@@ -77,7 +77,7 @@ def test_one_that_takes_too_long_is_ended_by_the_next_broker():
     assert harness.broker.transactions["tx"].state is State.COMPLETE_ABORT
 
 
-def test_the_end_was_decided_and_its_markers_were_not_written():
+def test_markers_are_written_after_a_restart():
     harness = DurableBrokerHarness(config={"mockbroker.transaction.completion.ms": 1_000})
     producer = Producer(harness, "tx", new=True)
     producer.init()
@@ -91,7 +91,7 @@ def test_the_end_was_decided_and_its_markers_were_not_written():
 
 
 class Restarting(Transactions):
-    """The same stories, with a broker that is killed between any two requests."""
+    """The transaction machine with a broker that is killed between any two requests."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ TestRestarting = Restarting.TestCase
 TestRestarting.settings = settings(max_examples=amount(30, 60), stateful_step_count=40, deadline=None)
 
 
-# --- compaction --------------------------------------------------------------------------------------------------
+# --- compaction ---------------------------------------------------------------------------------------------------
 
 
 def test_a_log_stays_small(monkeypatch, harness):
@@ -131,10 +131,10 @@ def test_a_log_stays_small(monkeypatch, harness):
     assert log.end > 200
 
 
-def test_compaction_reads_a_part_with_each_append(monkeypatch, harness):
-    """What is appended while it goes on stays, and is what the next coordinator reads."""
+def test_compaction_does_a_step_with_each_append(monkeypatch, harness):
+    """Records that are appended during a compaction are retained, and loaded by the next coordinator."""
     monkeypatch.setattr(compaction, "FIRST_COMPACTION", 20_000)
-    monkeypatch.setattr(compaction, "LEAST", 500)
+    monkeypatch.setattr(compaction, "MIN_COMPACTED_PER_APPEND", 500)
     read = list[bytes]()
     monkeypatch.setattr(compaction, "read_batch", lambda data: read.append(data) or read_batch(data))
     log = harness.broker.cluster.partition(*harness.broker.offsets_partition("g")).log
@@ -181,7 +181,7 @@ def test_transaction_that_ends_during_compaction_stays(harness, committed_):
     assert committed(harness, "g") == {("t", 0): 9 if committed_ else 2}
 
 
-def test_a_log_of_transactions_stays_small(monkeypatch, harness):
+def test_a_transaction_log_stays_small(monkeypatch, harness):
     monkeypatch.setattr(compaction, "FIRST_COMPACTION", 2_000)
     producers = [Producer(harness, name, new=True) for name in ("tx", "other")]
     for producer in producers:
@@ -198,7 +198,7 @@ def test_a_log_of_transactions_stays_small(monkeypatch, harness):
     assert set(harness.broker.transactions) == {"tx", "other"}
 
 
-def test_tombstones_stay_for_a_day():
+def test_tombstones_are_retained_for_a_day():
     harness = BrokerHarness()
     commit_without_member(harness, "g")
     commit_without_member(harness, "h")
@@ -211,7 +211,7 @@ def test_tombstones_stay_for_a_day():
     for days in (0.5, 1.5):
         compaction.compact(partition, round((1_700_000_000 + days * 86_400) * 1_000))
         keys.append([record.value is None for batch in partition.log.batches() for record in batch.records()])
-    assert keys == [[True, True], [True, True]]  # the last batch stays, whatever it is
+    assert keys == [[True, True], [True, True]]  # the last batch is always retained
     end = partition.log.end
     partition.append(next(iter(partition.log.batches())))
     compaction.compact(partition, (1_700_000_000 + 2 * 86_400) * 1_000)
@@ -219,7 +219,7 @@ def test_tombstones_stay_for_a_day():
 
 
 @pytest.mark.parametrize("ended", [None, False, True])
-def test_what_may_be_aborted_takes_nothing_away(harness, ended):
+def test_uncommitted_records_do_not_supersede_others(harness, ended):
     producer = Producer(harness, "tx", new=True)
     producer.init()
     commit_without_member(harness, "g", offset=1)
@@ -232,7 +232,7 @@ def test_what_may_be_aborted_takes_nothing_away(harness, ended):
     assert committed(harness, "g") == {("t", 0): 9 if ended else 1}
 
 
-def test_what_was_aborted_is_forgotten(harness):
+def test_aborted_records_are_removed(harness):
     producers = [Producer(harness, name, new=True) for name in ("tx", "other")]
     assert [producer.init() for producer in producers] == [E.NONE, E.NONE]
     for offset, producer in enumerate(producers * 3):
@@ -243,13 +243,13 @@ def test_what_was_aborted_is_forgotten(harness):
     assert len(partition.aborted) == 5
     compaction.compact(partition, 1_700_000_000_000)
     assert [batch.base_offset for batch in partition.log.batches() if not batch.control] == [batches[2].base_offset]
-    assert len(partition.aborted) == 1  # of which the marker is the last batch
+    assert len(partition.aborted) == 1  # its marker is the last batch
     assert committed(harness, "g") == {("t", 0): 2}
     harness.lose_power()
     assert committed(harness, "g") == {("t", 0): 2}
 
 
-def test_what_is_open_is_left_alone(harness):
+def test_open_transactions_are_not_compacted(harness):
     producer = Producer(harness, "tx", new=True)
     producer.init()
     commit_without_member(harness, "g", offset=1)
@@ -264,7 +264,7 @@ def test_what_is_open_is_left_alone(harness):
     assert committed(harness, "g") == {("t", 0): 3}
 
 
-def test_an_id_is_written_when_it_changes(harness):
+def test_a_transactional_id_is_written_when_it_changes(harness):
     producer = Producer(harness, "tx", new=True)
     producer.init()
     producer.produce(b"v")

@@ -46,14 +46,14 @@ from mockbroker.groups.classic.state import ClassicGroup, Member, State
 from mockbroker.groups.consumer import commit_rules, reconcile
 from mockbroker.groups.consumer import machine as consumer
 from mockbroker.groups.consumer import records as consumer_records
-from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember, Share
-from mockbroker.groups.coordinated import CoordinatedGroup, Turn
+from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember, PartitionSet
+from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects
 from mockbroker.groups.events import Commit, Join, Sync
 from mockbroker.groups.group_type import Context
 from mockbroker.groups.offsets import Committed, Offsets
-from mockbroker.groups.records import image, keeper
-from mockbroker.groups.records.keeper import Keeper
-from mockbroker.groups.records.wall_time import Wall
+from mockbroker.groups.records import image, writer
+from mockbroker.groups.records.wall_time import WallClock
+from mockbroker.groups.records.writer import GroupRecordWriter
 from mockbroker.lab.simulation.clients.client import Client
 from mockbroker.net.pump import Pump
 from mockbroker.storage.partition_files import PartitionFiles
@@ -97,29 +97,29 @@ def handle_with(patch: Patch, module: ModuleType, handle: Callable[..., Effects]
 
 @bug("I2", "I12")
 def a_generation_is_not_counted(patch: Patch) -> None:
-    real = phases.elect
+    real = phases.elect_leader
 
     def elect(group: ClassicGroup) -> None:
         real(group)
         group.generation -= 1
 
-    patch.setattr(phases, "elect", elect)
+    patch.setattr(phases, "elect_leader", elect)
 
 
 @bug("I2")
 def a_generation_counts_twice(patch: Patch) -> None:
-    real = phases.elect
+    real = phases.elect_leader
 
     def elect(group: ClassicGroup) -> None:
         real(group)
         group.generation += bool(group.members)
 
-    patch.setattr(phases, "elect", elect)
+    patch.setattr(phases, "elect_leader", elect)
 
 
 @bug("I2", "I12")
 def an_epoch_falls(patch: Patch) -> None:
-    real = consumer._bump
+    real = consumer._bump_epoch
 
     def bump(group: ConsumerGroup, reason: str) -> Note:
         note = real(group, reason)
@@ -127,77 +127,77 @@ def an_epoch_falls(patch: Patch) -> None:
             group.epoch -= 2
         return note
 
-    patch.setattr(consumer, "_bump", bump)
+    patch.setattr(consumer, "_bump_epoch", bump)
 
 
 @bug("I2")
 def an_epoch_counts_twice(patch: Patch) -> None:
-    real = consumer._bump
+    real = consumer._bump_epoch
 
     def bump(group: ConsumerGroup, reason: str) -> Note:
         group.epoch += 1
         return real(group, reason)
 
-    patch.setattr(consumer, "_bump", bump)
+    patch.setattr(consumer, "_bump_epoch", bump)
 
 
 @bug("I3")
 def a_follower_gets_the_list_of_members(patch: Patch) -> None:
-    real = replies.joined
+    real = replies.join_response
 
     def joined(group: ClassicGroup, ticket: Ticket, member: Member) -> Reply:
         told = real(group, ticket, member)
         leader = group.members[group.leader]
         return Reply(ticket, replace(told.response, members=real(group, ticket, leader).response.members))
 
-    patch.setattr(replies, "joined", joined)
+    patch.setattr(replies, "join_response", joined)
 
 
 @bug("I3", "I9")
 def the_leader_is_not_told_of_the_last_member(patch: Patch) -> None:
-    real = replies.joined
+    real = replies.join_response
 
     def joined(group: ClassicGroup, ticket: Ticket, member: Member) -> Reply:
         told = real(group, ticket, member)
         return Reply(ticket, replace(told.response, members=told.response.members[:-1] or told.response.members))
 
-    patch.setattr(replies, "joined", joined)
+    patch.setattr(replies, "join_response", joined)
 
 
 @bug("I3")
 def everybody_is_told_that_he_leads(patch: Patch) -> None:
-    real = replies.joined
+    real = replies.join_response
 
     def joined(group: ClassicGroup, ticket: Ticket, member: Member) -> Reply:
         return Reply(ticket, replace(real(group, ticket, member).response, leader=member.member_id))
 
-    patch.setattr(replies, "joined", joined)
+    patch.setattr(replies, "join_response", joined)
 
 
 @bug("I1", "I3")
 def a_sync_is_answered_with_the_share_of_another(patch: Patch) -> None:
-    real = replies.synced
+    real = replies.sync_response
 
     def synced(group: ClassicGroup, ticket: Ticket, member: Member) -> Reply:
         return real(group, ticket, next(iter(group.members.values())))
 
-    patch.setattr(replies, "synced", synced)
+    patch.setattr(replies, "sync_response", synced)
 
 
 @bug("I1")
 def partitions_are_taken_that_others_have(patch: Patch) -> None:
-    real = consumer.next_step
-    patch.setattr(consumer, "next_step", lambda member, goal: real(member, replace(goal, owners={})))
+    real = consumer.reconciled_member
+    patch.setattr(consumer, "reconciled_member", lambda member, goal: real(member, replace(goal, partition_epochs={})))
 
 
 @bug("I1")
 def nobody_waits_until_partitions_are_given_up(patch: Patch) -> None:
-    patch.setattr(reconcile.Goal, "still_has", lambda goal, partitions: False)
+    patch.setattr(reconcile.ReconciliationInput, "owns_any", lambda goal, partitions: False)
 
 
 @bug("I9", "I1", "I2")
 def the_target_is_not_made_anew(patch: Patch) -> None:
-    real = consumer.assign
+    real = consumer.compute_target
 
     def assign(group: ConsumerGroup, *given: Any, **how: Any) -> Note:
         target = dict(group.target)
@@ -206,7 +206,7 @@ def the_target_is_not_made_anew(patch: Patch) -> None:
             group.target = target
         return note
 
-    patch.setattr(consumer, "assign", assign)
+    patch.setattr(consumer, "compute_target", assign)
 
 
 # --- members -------------------------------------------------------------------------------------------------------
@@ -214,39 +214,39 @@ def the_target_is_not_made_anew(patch: Patch) -> None:
 
 @bug("I10")
 def a_heartbeat_is_no_sign_of_life(patch: Patch) -> None:
-    real = membership.renew
+    real = membership.renew_session
 
     def renew(group: ClassicGroup, member: Member, now: float) -> None:
-        if ("session", member.member_id) not in group.waits:
+        if ("session", member.member_id) not in group.timers:
             real(group, member, now)
 
-    patch.setattr(membership, "renew", renew)
+    patch.setattr(membership, "renew_session", renew)
 
 
 @bug("I10", "I9")
 def sessions_of_classic_members_do_not_expire(patch: Patch) -> None:
-    patch.setattr(classic_timers, "_session_over", lambda group, member, now: [])
+    patch.setattr(classic_timers, "_session_expired", lambda group, member, now: [])
 
 
 @bug("I10")
 def sessions_end_early(patch: Patch) -> None:
-    real = membership.renew
+    real = membership.renew_session
 
     def renew(group: ClassicGroup, member: Member, now: float) -> None:
         real(group, member, now - member.session_timeout / 2)
 
-    patch.setattr(membership, "renew", renew)
+    patch.setattr(membership, "renew_session", renew)
 
 
 @bug("I10", "I9", "I13")
 def members_of_the_consumer_protocol_stay_for_ever(patch: Patch) -> None:
     real = consumer.fence
 
-    def fence(group: ConsumerGroup, members: Iterable[ConsumerMember], event: EventKind, *rest: Any) -> Turn:
+    def fence(group: ConsumerGroup, members: Iterable[ConsumerMember], event: EventKind, *rest: Any) -> GroupEffects:
         return real(group, [] if event == EventKind.EXPIRE else members, event, *rest)
 
-    def tick(group: ConsumerGroup, world: Context, now: float) -> Turn:
-        group.waits.pop_due(now)
+    def tick(group: ConsumerGroup, world: Context, now: float) -> GroupEffects:
+        group.timers.pop_due(now)
         return []
 
     patch.setattr(consumer, "fence", fence)
@@ -255,26 +255,26 @@ def members_of_the_consumer_protocol_stay_for_ever(patch: Patch) -> None:
 
 @bug("I10", "I9")
 def an_id_that_nobody_uses_is_kept(patch: Patch) -> None:
-    real = classic_join._give_id
+    real = classic_join._require_member_id
 
     def give(group: ClassicGroup, event: Join, now: float) -> Effects:
         effects = real(group, event, now)
-        group.waits.forget(("pending", event.fresh_id))
+        group.timers.forget(("pending", event.new_member_id))
         return effects
 
-    patch.setattr(classic_join, "_give_id", give)
+    patch.setattr(classic_join, "_require_member_id", give)
 
 
 @bug("I13", "I14", "I9", "I3", "I12")
 def a_static_member_comes_twice(patch: Patch) -> None:
-    real = classic_join._join_without_id
+    real = classic_join._join_as_new_member
 
     def join(group: ClassicGroup, event: Join, now: float) -> Effects:
-        if event.instance_id in group.static:
-            return classic_join._add_member(group, event, event.fresh_id, now)
+        if event.instance_id in group.static_members:
+            return classic_join._add_member(group, event, event.new_member_id, now)
         return real(group, event, now)
 
-    patch.setattr(classic_join, "_join_without_id", join)
+    patch.setattr(classic_join, "_join_as_new_member", join)
 
 
 @bug("I12", "raised", "I9")
@@ -289,26 +289,26 @@ def the_last_member_leaves_a_stable_group(patch: Patch) -> None:
 
 @bug("I12")
 def a_group_is_empty_with_members(patch: Patch) -> None:
-    real = ClassicGroup.move_to
+    real = ClassicGroup.transition_to
 
     def move_to(group: ClassicGroup, state: State, now: float) -> None:
         real(group, state, now)
         if state is State.STABLE and len(group.members) > 1:
             group.state = State.EMPTY
 
-    patch.setattr(ClassicGroup, "move_to", move_to)
+    patch.setattr(ClassicGroup, "transition_to", move_to)
 
 
 @bug("I12")
 def a_group_is_stable_without_a_sync(patch: Patch) -> None:
-    real = ClassicGroup.move_to
+    real = ClassicGroup.transition_to
 
     def move_to(group: ClassicGroup, state: State, now: float) -> None:
         real(group, state, now)
         if state is State.COMPLETING:
             group.state = State.STABLE
 
-    patch.setattr(ClassicGroup, "move_to", move_to)
+    patch.setattr(ClassicGroup, "transition_to", move_to)
 
 
 @bug("I13", "raised", "I10")
@@ -316,9 +316,9 @@ def deadlines_are_not_forgotten_with_their_members(patch: Patch) -> None:
     real = membership.remove
 
     def remove(group: ClassicGroup, member: Member, event: EventKind, reason: str) -> Effects:
-        at = group.waits._at.get(("session", member.member_id))
+        at = group.timers._at.get(("session", member.member_id))
         effects = real(group, member, event, reason)
-        group.waits.set(("session", member.member_id), at or 0.0)
+        group.timers.set(("session", member.member_id), at or 0.0)
         return effects
 
     patch.setattr(membership, "remove", remove)
@@ -326,13 +326,13 @@ def deadlines_are_not_forgotten_with_their_members(patch: Patch) -> None:
 
 @bug("I13")
 def parked_joins_are_miscounted(patch: Patch) -> None:
-    real = ClassicGroup.park_join
+    real = ClassicGroup.set_pending_join
 
     def park(group: ClassicGroup, member: Member, ticket: Ticket) -> None:
         real(group, member, ticket)
-        group.parked_joins += len(group.members) > 2
+        group.pending_join_count += len(group.members) > 2
 
-    patch.setattr(ClassicGroup, "park_join", park)
+    patch.setattr(ClassicGroup, "set_pending_join", park)
 
 
 # --- answers -------------------------------------------------------------------------------------------------------
@@ -340,34 +340,34 @@ def parked_joins_are_miscounted(patch: Patch) -> None:
 
 @bug("I7", "I9")
 def a_parked_join_is_forgotten(patch: Patch) -> None:
-    real = ClassicGroup.take_join
+    real = ClassicGroup.pop_pending_join
 
     def take(group: ClassicGroup, member: Member) -> Ticket | None:
         ticket = real(group, member)
         return ticket if member.member_id == group.leader else None
 
-    patch.setattr(ClassicGroup, "take_join", take)
+    patch.setattr(ClassicGroup, "pop_pending_join", take)
 
 
 @bug("I7")
 def a_join_is_answered_twice(patch: Patch) -> None:
-    real = phases.complete_join
+    real = phases.complete_join_phase
 
     def complete(group: ClassicGroup, now: float) -> Effects:
         effects = real(group, now)
         return effects + [each for each in effects if isinstance(each, Reply)][:1]
 
-    patch.setattr(phases, "complete_join", complete)
+    patch.setattr(phases, "complete_join_phase", complete)
 
 
 @bug("I7", "I9")
 def a_follower_that_syncs_early_is_not_answered(patch: Patch) -> None:
-    real = classic_sync.assign
+    real = classic_sync.propagate_assignment
 
     def assign(group: ClassicGroup, event: Sync, now: float) -> Effects:
         return [each for each in real(group, event, now) if not isinstance(each, Reply) or each.ticket == event.ticket]
 
-    patch.setattr(classic_sync, "assign", assign)
+    patch.setattr(classic_sync, "propagate_assignment", assign)
 
 
 @bug("I8", "I7")
@@ -392,8 +392,10 @@ def a_heartbeat_is_answered_as_a_join(patch: Patch) -> None:
 
 @bug("I7", "I9")
 def nobody_is_told_that_the_coordinator_moved(patch: Patch) -> None:
-    real = phases.turn_away
-    patch.setattr(phases, "turn_away", lambda group, error: [] if error == E.NOT_COORDINATOR else real(group, error))
+    real = phases.fail_pending_requests
+    patch.setattr(
+        phases, "fail_pending_requests", lambda group, error: [] if error == E.NOT_COORDINATOR else real(group, error)
+    )
 
 
 # --- offsets -------------------------------------------------------------------------------------------------------
@@ -521,29 +523,33 @@ def offsets_never_go_back(patch: Patch) -> None:
 
 @bug("I5")
 def a_rebalance_resets_offsets(patch: Patch) -> None:
-    real = phases.prepare
+    real = phases.prepare_rebalance
 
     def prepare(group: ClassicGroup, reason: str, now: float) -> Effects:
         for place in list(group.offsets.committed)[:1]:
             group.offsets.store(*place, Committed(offset=0))
         return real(group, reason, now)
 
-    patch.setattr(phases, "prepare", prepare)
+    patch.setattr(phases, "prepare_rebalance", prepare)
 
 
 @bug("I5")
 def aborted_offsets_are_kept(patch: Patch) -> None:
-    real = Offsets.finish
+    real = Offsets.end_transaction
     patch.setattr(
-        Offsets, "finish", lambda offsets, producer_id, *, committed: real(offsets, producer_id, committed=True)
+        Offsets,
+        "end_transaction",
+        lambda offsets, producer_id, *, committed: real(offsets, producer_id, committed=True),
     )
 
 
 @bug("I5")
 def offsets_of_transactions_are_forgotten(patch: Patch) -> None:
-    real = Offsets.finish
+    real = Offsets.end_transaction
     patch.setattr(
-        Offsets, "finish", lambda offsets, producer_id, *, committed: real(offsets, producer_id, committed=False)
+        Offsets,
+        "end_transaction",
+        lambda offsets, producer_id, *, committed: real(offsets, producer_id, committed=False),
     )
 
 
@@ -551,13 +557,13 @@ def offsets_of_transactions_are_forgotten(patch: Patch) -> None:
 def a_transaction_overwrites_what_was_committed_later(patch: Patch) -> None:
     def finish(offsets: Offsets, producer_id: int, *, committed: bool) -> dict[tuple[str, int], int]:
         found = {}
-        for place, (_, held) in offsets.pending.pop(producer_id, {}).items():
+        for place, (_, held) in offsets.pending_transactional.pop(producer_id, {}).items():
             if committed:
                 offsets.committed[place] = held
                 found[place] = held.offset
         return found
 
-    patch.setattr(Offsets, "finish", finish)
+    patch.setattr(Offsets, "end_transaction", finish)
 
 
 @bug("I4")
@@ -565,7 +571,7 @@ def offsets_are_told_before_their_transaction_ends(patch: Patch) -> None:
     real = offset_fetch._VisibleOffsets.get
 
     def get(seen: offset_fetch._VisibleOffsets, topic: str, partition: int) -> tuple[Committed, E]:
-        for held in seen.offsets.pending.values():
+        for held in seen.offsets.pending_transactional.values():
             if (topic, partition) in held:
                 return held[topic, partition][1], E.NONE
         return real(seen, topic, partition)
@@ -575,7 +581,7 @@ def offsets_are_told_before_their_transaction_ends(patch: Patch) -> None:
 
 @bug("I5")
 def offsets_expire_at_once(patch: Patch) -> None:
-    patch.setattr(expiry, "_expired", lambda since, committed, now, retention: since is not None)
+    patch.setattr(expiry, "_is_expired", lambda since, committed, now, retention: since is not None)
 
 
 @bug("I5")
@@ -611,7 +617,7 @@ def leaving_ends_the_sessions_of_others(patch: Patch) -> None:
         for other in broker.groups.values():
             if other.group_id != call.request.group_id and isinstance(other, ClassicGroup):
                 for member_id in other.members:
-                    other.waits.forget(("session", member_id))
+                    other.timers.forget(("session", member_id))
         return real(broker, call, now)
 
     handle_with(patch, leave_group, handle)
@@ -622,28 +628,28 @@ def leaving_ends_the_sessions_of_others(patch: Patch) -> None:
 
 @bug("I4", "I5", "I11", "I2")
 def tombstones_are_not_written(patch: Patch) -> None:
-    for module in (keeper, consumer_records):
+    for module in (writer, consumer_records):
         patch.setattr(module, "tombstones", lambda keys: [])
 
 
 @bug("I4", "I5", "I11", "I2")
 def deleted_groups_come_back(patch: Patch) -> None:
-    real = Keeper.write
+    real = GroupRecordWriter.write
 
-    def write(kept: Keeper, group_id: str, group: CoordinatedGroup | None, now: float) -> Partition | None:
+    def write(kept: GroupRecordWriter, group_id: str, group: CoordinatedGroup | None, now: float) -> Partition | None:
         return None if group is None else real(kept, group_id, group, now)
 
-    patch.setattr(Keeper, "write", write)
+    patch.setattr(GroupRecordWriter, "write", write)
 
 
 @bug("I2", "I11")
 def a_sync_is_not_written(patch: Patch) -> None:
-    real = classic_records.changed
+    real = classic_records.changed_records
 
-    def changed(group: ClassicGroup, wall: Wall) -> Iterator[image.Change]:
+    def changed(group: ClassicGroup, wall: WallClock) -> Iterator[image.Change]:
         return iter(()) if group.state is State.STABLE else real(group, wall)
 
-    patch.setattr(classic_records, "changed", changed)
+    patch.setattr(classic_records, "changed_records", changed)
 
 
 @bug("I2", "I11")
@@ -664,61 +670,63 @@ def a_field_that_outlives_the_coordinator_is_taken_for_transient(patch: Patch) -
 
 @bug("I4", "I5", "I11")
 def commits_are_not_written(patch: Patch) -> None:
-    real = Keeper._offsets
+    real = GroupRecordWriter._offset_changes
 
-    def offsets(kept: Keeper, group_id: str, before: keeper._Kept, committed: Offsets) -> Iterator[image.Change]:
+    def offsets(
+        kept: GroupRecordWriter, group_id: str, before: writer._WrittenGroup, committed: Offsets
+    ) -> Iterator[image.Change]:
         found = list(real(kept, group_id, before, committed))
         return iter(found[:-1])
 
-    patch.setattr(Keeper, "_offsets", offsets)
+    patch.setattr(GroupRecordWriter, "_offset_changes", offsets)
 
 
 @bug("I11", "I4")
 def offsets_of_open_transactions_are_not_written(patch: Patch) -> None:
-    patch.setattr(Keeper, "_held", lambda kept, group_id, offsets: iter(()))
+    patch.setattr(GroupRecordWriter, "_transactional_changes", lambda kept, group_id, offsets: iter(()))
 
 
 @bug("I2", "I11")
 def a_new_coordinator_is_one_generation_behind(patch: Patch) -> None:
-    real = classic_records.rebuilt
+    real = classic_records.group_from_record
 
     def rebuilt(*given: Any, **how: Any) -> ClassicGroup:
         group = real(*given, **how)
         group.generation -= 1
         return group
 
-    patch.setattr(classic_records, "rebuilt", rebuilt)
+    patch.setattr(classic_records, "group_from_record", rebuilt)
 
 
 @bug("I11", "I14", "I9")
 def a_member_is_lost_by_the_next_coordinator(patch: Patch) -> None:
-    real = classic_records.rebuilt
+    real = classic_records.group_from_record
 
     def rebuilt(*given: Any, **how: Any) -> ClassicGroup:
         group = real(*given, **how)
         if len(group.members) > 1:
             member = list(group.members.values())[-1]
-            group.waits.forget(("session", member.member_id))
-            group.remove(member)
+            group.timers.forget(("session", member.member_id))
+            group.remove_member(member)
         return group
 
-    patch.setattr(classic_records, "rebuilt", rebuilt)
+    patch.setattr(classic_records, "group_from_record", rebuilt)
 
 
 @bug("I11", "I1")
 def the_next_coordinator_forgets_who_has_what(patch: Patch) -> None:
-    patch.setattr(consumer_records, "_share", lambda lines: frozenset())
+    patch.setattr(consumer_records, "_partition_set", lambda lines: frozenset())
 
 
 @bug("I11", "I2")
 def targets_are_not_written(patch: Patch) -> None:
-    real = consumer_records.target
+    real = consumer_records.target_record
 
     def target(group: ConsumerGroup, member_id: str) -> image.Record:
         key, value, version = real(group, member_id)
         return key, replace(value, topic_partitions=[]), version
 
-    patch.setattr(consumer_records, "target", target)
+    patch.setattr(consumer_records, "target_record", target)
 
 
 @bug("I4", "I2", "raised")
@@ -798,7 +806,7 @@ def times_depend_on_addresses(patch: Patch) -> None:
 @bug("I17")
 def leadership_moves_when_a_static_leader_restarts(patch: Patch) -> None:
     """While a rebalance is prepared: the leader is replaced under its instance, and another member leads."""
-    real = ClassicGroup.rename
+    real = ClassicGroup.replace_static_member
 
     def rename(group: ClassicGroup, member: Member, member_id: str) -> None:
         led = group.leader == member.member_id
@@ -806,46 +814,46 @@ def leadership_moves_when_a_static_leader_restarts(patch: Patch) -> None:
         if led and group.state is State.PREPARING:
             group.leader = next((each for each in group.members if each != member_id), member_id)
 
-    patch.setattr(ClassicGroup, "rename", rename)
+    patch.setattr(ClassicGroup, "replace_static_member", rename)
 
 
 @bug("I17")
 def every_generation_elects_a_leader(patch: Patch) -> None:
-    real = phases.elect
+    real = phases.elect_leader
 
     def elect(group: ClassicGroup) -> None:
         real(group)
         if group.members:
-            group.leader = max(each.member_id for each in group.members.values() if each.join is not None)
+            group.leader = max(each.member_id for each in group.members.values() if each.pending_join is not None)
 
-    patch.setattr(phases, "elect", elect)
+    patch.setattr(phases, "elect_leader", elect)
 
 
 @bug("I11", "I17", "I3")
 def the_next_coordinator_elects_a_leader(patch: Patch) -> None:
-    real = classic_records.rebuilt
+    real = classic_records.group_from_record
 
     def rebuilt(*given: Any, **how: Any) -> ClassicGroup:
         group = real(*given, **how)
         group.leader = max(group.members, default="")
         return group
 
-    patch.setattr(classic_records, "rebuilt", rebuilt)
+    patch.setattr(classic_records, "group_from_record", rebuilt)
 
 
 def without_waits_of(kind: str) -> Callable[[Patch], None]:
     """The next coordinator forgets the deadlines of one kind of consumer groups."""
 
     def plant(patch: Patch) -> None:
-        real = consumer_records._group
+        real = consumer_records._build_group
 
         def consumer_group(*given: Any) -> ConsumerGroup:
             group = real(*given)
             for member_id in group.members:
-                group.waits.forget((kind, member_id))
+                group.timers.forget((kind, member_id))
             return group
 
-        patch.setattr(consumer_records, "_group", consumer_group)
+        patch.setattr(consumer_records, "_build_group", consumer_group)
 
     return plant
 
@@ -865,10 +873,10 @@ def a_member_that_gave_up_its_partitions_is_fenced(patch: Patch) -> None:
     real = consumer.reconcile
 
     def reconcile(group: ConsumerGroup, member_id: str, *given: Any, **how: Any) -> tuple[ConsumerMember, Effects]:
-        at = group.waits._at.get(("rebalance", member_id))
+        at = group.timers._at.get(("rebalance", member_id))
         found = real(group, member_id, *given, **how)
         if at is not None:
-            group.waits.set(("rebalance", member_id), at)
+            group.timers.set(("rebalance", member_id), at)
         return found
 
     patch.setattr(consumer, "reconcile", reconcile)
@@ -879,11 +887,11 @@ def every_heartbeat_begins_the_rebalance_timeout_again(patch: Patch) -> None:
     real = consumer.reconcile
 
     def reconcile(
-        group: ConsumerGroup, member_id: str, owned: Share | None, world: Context, now: float, **how: Any
+        group: ConsumerGroup, member_id: str, owned: PartitionSet | None, world: Context, now: float, **how: Any
     ) -> tuple[ConsumerMember, Effects]:
         found = real(group, member_id, owned, world, now, **how)
-        if ("rebalance", member_id) in group.waits:
-            group.waits.set(("rebalance", member_id), now + group.members[member_id].rebalance_timeout)
+        if ("rebalance", member_id) in group.timers:
+            group.timers.set(("rebalance", member_id), now + group.members[member_id].rebalance_timeout)
         return found
 
     patch.setattr(consumer, "reconcile", reconcile)
@@ -891,15 +899,15 @@ def every_heartbeat_begins_the_rebalance_timeout_again(patch: Patch) -> None:
 
 @bug("I10", "I9")
 def the_next_coordinator_knows_no_sessions_of_classic_members(patch: Patch) -> None:
-    real = classic_records.rebuilt
+    real = classic_records.group_from_record
 
     def rebuilt(*given: Any, **how: Any) -> ClassicGroup:
         group = real(*given, **how)
         for member_id in group.members:
-            group.waits.forget(("session", member_id))
+            group.timers.forget(("session", member_id))
         return group
 
-    patch.setattr(classic_records, "rebuilt", rebuilt)
+    patch.setattr(classic_records, "group_from_record", rebuilt)
 
 
 @bug("I19")

@@ -296,7 +296,7 @@ class Undecided(Checked):
         self.acknowledge(self.answer(TXN_OFFSET_COMMIT, request, TxnOffsetCommitResponse(topics=[told])))
         self.answer(END_TXN, EndTxnRequest(producer_id=1, committed=True), EndTxnResponse())
         self.watcher.gone(self.broker, NOW)
-        self.offsets.hold(1, 0, "t", 0, Committed(offset=5))
+        self.offsets.store_transactional(1, 0, "t", 0, Committed(offset=5))
         self.watcher.back(self.broker, NOW)
         self.note("unload")
 
@@ -314,7 +314,7 @@ class Undecided(Checked):
 def test_transaction_ends_while_its_group_has_no_coordinator(committed, offset):
     """The next coordinator reads the marker with the rest of the log."""
     undecided = Undecided()
-    undecided.offsets.finish(1, committed=committed)
+    undecided.offsets.end_transaction(1, committed=committed)
     undecided.note("load")
     undecided.fetch(offset)
     with pytest.raises(Broken, match="in g returned 4"):

@@ -1,4 +1,4 @@
-"""A coordinator that is made of records goes on where the last one stopped."""
+"""A coordinator that loads its groups from records continues where the last one stopped."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ from mockbroker.groups.consumer import records as consumer_records
 from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember
 from mockbroker.groups.coordinated import CoordinatedGroup
 from mockbroker.groups.group_types import GROUP_TYPES
-from mockbroker.groups.records import keeper
-from mockbroker.groups.records.rebuild import rebuilt
-from mockbroker.groups.records.replay import Kept, Replay, replayed
-from mockbroker.groups.records.wall_time import Wall
+from mockbroker.groups.records import writer
+from mockbroker.groups.records.rebuild import groups_from_records
+from mockbroker.groups.records.replay import Replay, StoredValue, replay_log
+from mockbroker.groups.records.wall_time import WallClock
 from tests.mockbroker.groups.consumer.test_stateful import HUNT, QUICK, ConsumerMachine
 
 LOGS = Path(__file__).parents[4] / "fixtures" / "logs"
 
 
 class Coordinators:
-    """A coordinator that fails, and the next one."""
+    """The failover of a group between coordinators."""
 
     def __init__(self, harness: BrokerHarness, group_id: str = "g") -> None:
         self.harness = harness
         self.group_id = group_id
 
     def fail_over(self) -> None:
-        """The group is gone from memory, and another coordinator reads the log."""
+        """Unload the group and load it again from the log."""
         broker = self.harness.broker
         partition = broker.cluster.topics["__consumer_offsets"].partition_of(self.group_id)
         for group in broker.groups_of(partition.index):
@@ -62,46 +62,46 @@ class Coordinators:
 
 
 class FailingOver(ConsumerMachine):
-    """The same stories, with coordinators that fail between any two steps."""
+    """The consumer machine with failovers between any two steps."""
 
     @rule()
     def fail_over(self) -> None:
-        self.keeper.fail_over()
+        self.coordinators.fail_over()
 
     @invariant()
     def everything_is_written(self) -> None:
         if hasattr(self, "harness"):
-            if not hasattr(self, "keeper"):
-                self.keeper = Coordinators(self.harness)
+            if not hasattr(self, "coordinators"):
+                self.coordinators = Coordinators(self.harness)
             check_group_records(self.harness.broker, WALL)
 
 
-def test_consumer_groups():
+def test_consumer_groups_with_failovers():
     run_state_machine_as_test(FailingOver, settings=QUICK)
 
 
-def forget_what_is_to_be_given_up(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(consumer_records, "_share", lambda lines: frozenset() if len(lines) == 1 else real(lines))
-    real = consumer_records._share
+def single_partitions_are_not_loaded(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(consumer_records, "_partition_set", lambda lines: frozenset() if len(lines) == 1 else real(lines))
+    real = consumer_records._partition_set
 
 
-def tombstones_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    for module in (keeper, consumer_records):
+def tombstones_are_not_written(patch: pytest.MonkeyPatch) -> None:
+    for module in (writer, consumer_records):
         patch.setattr(module, "tombstones", lambda _: [])
 
 
 def epochs_are_not_written(patch: pytest.MonkeyPatch) -> None:
-    real = keeper.differing
+    real = writer.apply_changes
     kind = consumer_records.encode_stored(ConsumerGroupMetadataKey(), 0)[:2]
-    patch.setattr(keeper, "differing", lambda image, found: (c for c in real(image, found) if c[0][:2] != kind))
+    patch.setattr(writer, "apply_changes", lambda image, found: (c for c in real(image, found) if c[0][:2] != kind))
 
 
 @pytest.mark.parametrize(
     "plant",
-    [forget_what_is_to_be_given_up, tombstones_are_forgotten, epochs_are_not_written],
+    [single_partitions_are_not_loaded, tombstones_are_not_written, epochs_are_not_written],
     ids=lambda plant: plant.__name__,
 )
-def test_the_stories_catch(monkeypatch, plant):
+def test_the_machine_catches(monkeypatch, plant):
     plant(monkeypatch)
     with pytest.raises(AssertionError):
         run_state_machine_as_test(FailingOver, settings=HUNT)
@@ -115,76 +115,76 @@ def beat(harness: BrokerHarness, member_id: str, generation: int) -> E:
     return E(harness.ask(asked, 3).error_code)
 
 
-def test_a_stable_group_goes_on():
-    harness, keeper = kept()
+def test_a_stable_group_survives_a_failover():
+    harness, coordinators = new_coordinators()
     member_id = stable_member(harness, "g", metadata=b"what it said", assignment=b"its share", instance_id="i")
     commit_simple_of(harness, member_id)
     before = harness.broker.groups["g"]
-    keeper.fail_over()
+    coordinators.fail_over()
     after = harness.broker.groups["g"]
     assert after is not before
     assert (after.state, after.generation, after.leader) == (State.STABLE, before.generation, member_id)
     assert after.members[member_id].assignment == b"its share"
     assert after.members[member_id].protocols == [("range", b"what it said")]
-    assert after.static == {"i": member_id}
+    assert after.static_members == {"i": member_id}
     assert committed(harness, "g") == {("t", 0): 5}
     assert beat(harness, member_id, 1) == E.NONE
 
 
 @pytest.mark.parametrize("ended", [False, True])
-def test_what_a_transaction_wrote_goes_with_the_group(ended):
-    harness, keeper = kept()
+def test_deleting_a_group_deletes_transactional_offsets(ended):
+    harness, coordinators = new_coordinators()
     producer = Producer(harness, "p")
     assert (producer.init(), producer.commit("g", 7)) == (E.NONE, E.NONE)
     if ended:
         assert producer.end(committed=True) == E.NONE
     assert harness.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code == E.NONE
-    commit_without_member(harness, "other")  # so that there is something to read
-    keeper.fail_over()
+    commit_without_member(harness, "other")  # so that the log is not empty
+    coordinators.fail_over()
     assert producer.end(committed=True) == E.NONE
-    keeper.fail_over()
+    coordinators.fail_over()
     assert committed(harness, "g") == {}
 
 
-def test_what_a_transaction_wrote_expires_with_the_group():
-    harness, keeper = kept()
+def test_transactional_offsets_expire():
+    harness, coordinators = new_coordinators()
     producer = Producer(harness, "p")
     assert (producer.init(), producer.commit("g", 7), producer.end(committed=True)) == (E.NONE, E.NONE, E.NONE)
-    commit_without_member(harness, "other")  # so that there is something to read
+    commit_without_member(harness, "other")  # so that the log is not empty
     harness.now += harness.broker.settings.offsets_retention_minutes * 60.0 + 1.0
-    harness.router.finish(harness.broker.groups.sweep(harness.now), harness.now)
+    harness.router.finish(harness.broker.groups.delete_expired_offsets(harness.now), harness.now)
     assert "g" not in harness.broker.groups
-    keeper.fail_over()
+    coordinators.fail_over()
     assert committed(harness, "g") == {}
 
 
 @pytest.mark.parametrize("version", [3, 5])
-def test_a_group_is_there_from_its_first_join_on(version):
-    harness, keeper = kept()
+def test_a_group_has_a_record_since_its_first_join(version):
+    harness, coordinators = new_coordinators()
     joining = harness.send(BrokerHarness.join("g"), version)
     assert joining.answer.error_code == (E.MEMBER_ID_REQUIRED if version > 3 else E.NONE)
-    keeper.fail_over()
+    coordinators.fail_over()
     group = harness.broker.groups["g"]
     assert (group.state, group.generation, group.protocol_type, group.members) == (State.EMPTY, 0, "", {})
     stable_member(harness, "g")
-    keeper.fail_over()
+    coordinators.fail_over()
     assert harness.broker.groups["g"].generation == 1
 
 
-def test_a_group_that_nobody_came_into_goes_for_good():
-    harness, keeper = kept()
+def test_a_group_that_never_had_members_can_be_deleted():
+    harness, coordinators = new_coordinators()
     harness.send(BrokerHarness.join("g"), 5)
     commit_without_member(harness, "other")
-    keeper.fail_over()
+    coordinators.fail_over()
     assert harness.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code == E.NONE
-    keeper.fail_over()
+    coordinators.fail_over()
     assert "g" not in harness.broker.groups
 
 
 @pytest.mark.parametrize(
     ("release", "last"), [("4.2", GroupMetadataKey(group="g")), ("3.9", OffsetCommitKey(group="g", topic="t"))]
 )
-def test_the_last_word_on_a_group_without_members(release, last):
+def test_tombstone_of_a_group_without_members(release, last):
     harness = BrokerHarness(release=RELEASES[release])
     commit_without_member(harness, "g")
     assert harness.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code == E.NONE
@@ -194,7 +194,7 @@ def test_the_last_word_on_a_group_without_members(release, last):
 
 
 def state_timestamps(harness: BrokerHarness, group_id: str) -> list[int]:
-    """``currentStateTimestamp`` of what is written of a group, milliseconds since 1970."""
+    """Return ``currentStateTimestamp`` of all records of a group, in milliseconds since 1970."""
     partition = harness.broker.cluster.topics["__consumer_offsets"].partition_of(group_id)
     key = encode_stored(GroupMetadataKey(group=group_id), 0)
     records = [record for batch in partition.log.batches() for record in batch.records() if record.key == key]
@@ -202,66 +202,66 @@ def state_timestamps(harness: BrokerHarness, group_id: str) -> list[int]:
 
 
 def test_new_group_is_empty_since_its_creation():
-    harness, keeper = kept()
+    harness, coordinators = new_coordinators()
     harness.wait(100.0)
     harness.send(BrokerHarness.join("joined"), 5)
     commit_without_member(harness, "g")
     assert state_timestamps(harness, "joined") == [round((WALL + 100.0) * 1000)]
-    assert harness.broker.groups["g"].since == 100.0
+    assert harness.broker.groups["g"].state_since == 100.0
     harness.wait(50.0)
-    keeper.fail_over()
-    assert harness.broker.groups["g"].since == 150.0  # nothing is written of it but offsets
+    coordinators.fail_over()
+    assert harness.broker.groups["g"].state_since == 150.0  # the group has no record, only offsets
 
 
-def test_old_coordinator_writes_no_group_before_it_is_stable():
+def test_scala_coordinator_writes_no_group_before_stable():
     harness = BrokerHarness(release=RELEASES["3.9"])
     harness.send(BrokerHarness.join("g"), 5)
     partition = harness.broker.cluster.topics["__consumer_offsets"].partition_of("g")
     assert partition.log.end == 0
 
 
-def test_sessions_begin_anew():
-    harness, keeper = kept()
+def test_sessions_restart_after_a_failover():
+    harness, coordinators = new_coordinators()
     member_id = stable_member(harness, "g")
     harness.wait(9.0)
-    keeper.fail_over()
+    coordinators.fail_over()
     harness.wait(9.0)
     assert beat(harness, member_id, 1) == E.NONE
     harness.wait(10.1)
     assert harness.broker.groups["g"].empty
 
 
-def test_a_rebalance_in_progress_is_forgotten():
-    harness, keeper = kept()
+def test_a_rebalance_in_progress_is_lost_by_a_failover():
+    harness, coordinators = new_coordinators()
     member_id = stable_member(harness, "g")
     harness.send(BrokerHarness.join("g"), 3)
     assert harness.broker.groups["g"].state is State.PREPARING
-    keeper.fail_over()
+    coordinators.fail_over()
     assert harness.broker.groups["g"].state is State.STABLE
     assert beat(harness, member_id, 1) == E.NONE
 
 
-def test_what_is_gone_stays_gone():
-    harness, keeper = kept()
+def test_removed_members_and_groups_stay_removed():
+    harness, coordinators = new_coordinators()
     member_id = stable_member(harness, "g")
     commit_simple_of(harness, member_id)
     harness.ask(LeaveGroupRequest(group_id="g", members=[LeaveGroupRequest.Member(member_id=member_id)]), 3)
-    keeper.fail_over()
+    coordinators.fail_over()
     group = harness.broker.groups["g"]
     assert (group.state, group.generation, group.members) == (State.EMPTY, 2, {})
     assert harness.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code == E.NONE
-    keeper.fail_over()
+    coordinators.fail_over()
     assert "g" not in harness.broker.groups
 
 
-def test_offsets_of_nobody_in_particular():
-    harness, keeper = kept()
+def test_offsets_without_a_member_survive_a_failover():
+    harness, coordinators = new_coordinators()
     commit_without_member(harness, "g")
-    keeper.fail_over()
+    coordinators.fail_over()
     assert committed(harness, "g") == {("t", 0): 5}
 
 
-def kept() -> tuple[BrokerHarness, Coordinators]:
+def new_coordinators() -> tuple[BrokerHarness, Coordinators]:
     harness = BrokerHarness()
     return harness, Coordinators(harness)
 
@@ -273,27 +273,27 @@ def commit_simple_of(harness: BrokerHarness, member_id: str) -> None:
     assert harness.ask(asked, 5).topics[0].partitions[0].error_code == E.NONE
 
 
-def test_a_member_without_an_expression():
-    """A real coordinator tells tools of null where it finds null, and of nothing where it finds nothing."""
-    found = consumer_records.metadata(ConsumerGroup(group_id="g"), ConsumerMember(member_id="m"))
+def test_member_without_regex_is_written_with_an_empty_one():
+    """Kafka's ConsumerGroupDescribe would return null for a null in the record."""
+    found = consumer_records.member_record(ConsumerGroup(group_id="g"), ConsumerMember(member_id="m"))
     assert found[1].subscribed_topic_regex == ""
 
 
-# --- records of a real coordinator --------------------------------------------------------------------------------
+# --- records of a Kafka broker ------------------------------------------------------------------------------------
 
 
-def read(*told: tuple[object, object]) -> CoordinatedGroup:
-    found = Replay()
-    for order, (key, value) in enumerate(told):
-        found.live[encode_stored(key, 0)] = Kept(encode_stored(value, 0), order)
+def read(*entries: tuple[object, object]) -> CoordinatedGroup:
+    replay = Replay()
+    for log_offset, (key, value) in enumerate(entries):
+        replay.latest[encode_stored(key, 0)] = StoredValue(encode_stored(value, 0), log_offset)
     harness = BrokerHarness()
-    group = rebuilt(found, GROUP_TYPES, harness.broker.groups.context, Wall(WALL), 0.0)["g"]
-    harness.broker.keeper.adopt(group)
+    group = groups_from_records(replay, GROUP_TYPES, harness.broker.groups.context, WallClock(WALL), 0.0)["g"]
+    harness.broker.record_writer.adopt(group)
     return group
 
 
-def test_a_state_of_a_member_that_nobody_knows():
-    with pytest.raises(DecodeError, match="state 77 of member m"):
+def test_an_unknown_member_state_is_an_error():
+    with pytest.raises(DecodeError, match="member m has state 77"):
         read(
             (ConsumerGroupMetadataKey(group_id="g"), ConsumerGroupMetadataValue(epoch=1)),
             (ConsumerGroupMemberMetadataKey(group_id="g", member_id="m"), ConsumerGroupMemberMetadataValue()),
@@ -304,16 +304,18 @@ def test_a_state_of_a_member_that_nobody_knows():
         )
 
 
-def test_members_without_a_protocol():
+def test_a_stable_record_without_protocol_is_loaded():
     value = GroupMetadataValue(protocol=None, leader=None, members=[GroupMetadataValue.Member(member_id="m")])
     group = read((GroupMetadataKey(group="g"), value))
     assert (group.state, group.protocol, list(group.members)) == (State.STABLE, "", ["m"])
 
 
-def test_records_of_kafka():
+def test_records_of_a_kafka_broker():
     data = (LOGS / "__consumer_offsets.log").read_bytes()
     harness = BrokerHarness()
-    groups = rebuilt(replayed(batches(data)), GROUP_TYPES, harness.broker.groups.context, Wall(WALL), 0.0)
+    groups = groups_from_records(
+        replay_log(batches(data)), GROUP_TYPES, harness.broker.groups.context, WallClock(WALL), 0.0
+    )
     assert {"g-classic", "g-consumer"} <= set(groups)
     classic = groups["g-classic"]
     assert (classic.state, classic.generation, classic.protocol_type) == (State.EMPTY, 2, "consumer")

@@ -1,0 +1,177 @@
+"""Writing of changed groups to their partitions of the offsets topic, one batch for each group and step.
+
+Source: Kafka's CoordinatorRuntime and GroupCoordinatorRecordHelpers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from kwire.records.batch import Record, build_batch, read_batch
+from mockbroker.groups.coordinated import CoordinatedGroup
+from mockbroker.groups.group_type import GroupTypes
+from mockbroker.groups.offsets import Offsets, TopicPartition
+from mockbroker.groups.records import offsets as offset_records
+from mockbroker.groups.records.compaction import Compactor
+from mockbroker.groups.records.image import Change, Image, apply_changes, image_of, tombstones
+from mockbroker.groups.records.wall_time import WallClock
+from mockbroker.topics.model import OFFSETS_TOPIC, Cluster, Partition
+
+
+@dataclass(slots=True)
+class _WrittenGroup:
+    """The records of one group that are in the log.
+
+    Attributes:
+        group: The group.
+        image: Its records without offsets.
+        offsets: Its offsets; None if they are not written yet.
+        offset_keys: Encoded keys of the written offsets; None for a key that has not been encoded yet.
+    """
+
+    group: CoordinatedGroup
+    image: Image = field(default_factory=dict)
+    offsets: Offsets | None = None
+    offset_keys: dict[TopicPartition, bytes | None] = field(default_factory=dict)
+
+    def is_current(self, group: CoordinatedGroup) -> bool:
+        """Return whether the group has not changed since it was written, as after a heartbeat."""
+        offsets = group.offsets
+        return (
+            self.group is group
+            and self.offsets is offsets
+            and not (group.changes or offsets.unwritten or offsets.unwritten_transactional)
+        )
+
+    def all_offset_keys(self) -> dict[TopicPartition, bytes | None]:
+        """Return the keys of all offsets in the log, including those of transactions and deleted ones."""
+        if self.offsets is None:
+            return self.offset_keys
+        offsets = self.offsets
+        pending = (partition for partitions in offsets.pending_transactional.values() for partition in partitions)
+        return dict.fromkeys([*offsets.committed, *offsets.unwritten, *pending]) | self.offset_keys
+
+
+class GroupRecordWriter:
+    """The writer of the records of all groups.
+
+    Args:
+        cluster: The topics.
+        types: The group types.
+        wall: The clock of the timestamps in records.
+        offset_version: Version of the values of offsets.
+    """
+
+    def __init__(self, cluster: Cluster, types: GroupTypes, wall: WallClock, offset_version: int) -> None:
+        self._types = types
+        self._offset_version = offset_version
+        self._cluster = cluster
+        self._clock = wall
+        self._written: dict[str, _WrittenGroup] = {}
+        self._compactor = Compactor()
+
+    def write(self, group_id: str, group: CoordinatedGroup | None, now: float) -> Partition | None:
+        """Write the changes of a group; return the partition, or None if there were no changes.
+
+        Args:
+            group_id: The group id.
+            group: The group; None if it was deleted.
+            now: The current time in seconds.
+        """
+        written = self._written.get(group_id)
+        if group is None:
+            if written is None:
+                return None
+        elif written is not None and written.is_current(group):
+            return None
+        changes: list[Change] = []
+        transactional: list[tuple[int, int, list[Change]]] = []
+        if written is not None and (group is None or written.group.type_name != group.type_name):
+            changes += tombstones(self._types.of(written.group).keys_to_delete(written.group, written.image))
+            written.image = {}
+        if group is None:
+            assert written is not None
+            changes = tombstones(_encoded_keys(group_id, written.all_offset_keys().items())) + changes
+            del self._written[group_id]
+        else:
+            if written is None:
+                written = self._written[group_id] = _WrittenGroup(group)
+            written.group = group
+            if group.changes:
+                changes += apply_changes(written.image, self._types.of(group).changed_records(group, self._clock))
+                group.changes.clear()
+            offsets = group.offsets
+            if offsets.unwritten or written.offsets is not offsets:
+                changes += self._offset_changes(group_id, written, offsets)
+            if offsets.unwritten_transactional:
+                transactional = list(self._transactional_changes(group_id, offsets))
+            offsets.mark_written()
+        if not (changes or transactional):
+            return None
+        partition = self._cluster.topics[OFFSETS_TOPIC].partition_of(group_id)
+        if changes:
+            self._append(partition, changes, now)
+        for producer_id, epoch, records in transactional:
+            self._append(partition, records, now, producer_id, epoch)
+        self._compactor.compact_if_grown(partition, self._clock.to_ms(now))
+        return partition
+
+    def adopt(self, group: CoordinatedGroup) -> None:
+        """Register a group that was loaded from its records, so that later changes are written."""
+        image = image_of(self._types.of(group).records(group, self._clock))
+        self._written[group.group_id] = _WrittenGroup(
+            group, image, group.offsets, dict.fromkeys(group.offsets.committed)
+        )
+        group.changes.clear()
+        group.offsets.mark_written()
+
+    def unload(self, group_id: str) -> None:
+        """Stop writing a group, because another broker coordinates it now."""
+        self._written.pop(group_id, None)
+
+    # --- changes ---
+
+    def _offset_changes(self, group_id: str, written: _WrittenGroup, offsets: Offsets) -> Iterator[Change]:
+        if written.offsets is not offsets:
+            deleted = [
+                (topic_partition, key)
+                for topic_partition, key in written.all_offset_keys().items()
+                if topic_partition not in offsets.committed
+            ]
+            yield from tombstones(_encoded_keys(group_id, deleted))
+            written.offsets = offsets
+        for topic_partition in offsets.unwritten:
+            committed = offsets.committed.get(topic_partition)
+            key = written.offset_keys.get(topic_partition) or offset_records.encode_key(group_id, *topic_partition)
+            if committed is not None:
+                written.offset_keys[topic_partition] = key
+                yield key, offset_records.encode_value(committed, self._clock, self._offset_version)
+            else:
+                written.offset_keys.pop(topic_partition, None)
+                yield key, None
+
+    def _transactional_changes(self, group_id: str, offsets: Offsets) -> Iterator[tuple[int, int, list[Change]]]:
+        for (producer_id, epoch), pending in offsets.unwritten_transactional.items():
+            records: list[Change] = [
+                (
+                    offset_records.encode_key(group_id, *topic_partition),
+                    offset_records.encode_value(committed, self._clock, self._offset_version),
+                )
+                for topic_partition, committed in pending.items()
+            ]
+            yield producer_id, epoch, records
+
+    # --- the log ---
+
+    def _append(
+        self, partition: Partition, changes: Iterable[Change], now: float, producer_id: int = -1, epoch: int = -1
+    ) -> None:
+        timestamp = self._clock.to_ms(now)
+        records = [Record(key=key, value=value, timestamp=timestamp) for key, value in changes]
+        data = build_batch(records, producer_id=producer_id, producer_epoch=epoch, transactional=producer_id >= 0)
+        partition.append(read_batch(data))
+
+
+def _encoded_keys(group_id: str, keys: Iterable[tuple[TopicPartition, bytes | None]]) -> Iterator[bytes]:
+    return (key or offset_records.encode_key(group_id, *topic_partition) for topic_partition, key in keys)
