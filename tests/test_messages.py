@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 from golden import ROOT
-from messages import cluster, kwire_commands, mockbroker_commands, records, wire
+from messages import cluster, consumer, kwire_commands, mockbroker_commands, records, wire
 from messages.row import Row
 from messages.templates import Template, templates
 
-TABLES = (kwire_commands, mockbroker_commands, cluster, wire, records)
+TABLES = (kwire_commands, mockbroker_commands, cluster, consumer, wire, records)
 ROWS = [
     pytest.param(row, id=f"{table.__name__.rpartition('.')[2]}: {row.name}") for table in TABLES for row in table.ROWS
 ]
@@ -28,6 +28,7 @@ SCOPE = [  # files and folders whose messages a user sees
     "mockbroker/broker/failover.py",
     "mockbroker/broker/request_log.py",
     "mockbroker/cli",
+    "mockbroker/client",
     "mockbroker/importing",
     "mockbroker/lab/conform",
     "mockbroker/lab/demo",
@@ -41,10 +42,12 @@ NOT_CAUSED = {  # messages that no row can cause, with the reason
     "a response without a pending request": "the broker responds only to requests",
     "mockbroker: check failed: {}: {}": _DEMO,
     "length {} is above the limit of {}": "only for bytes of 2 GiB",
+    "no record ends where the next part begins": "the pipeline reads the file again, in one part",
     "only the compiled engine refuses {} v{}": "both engines refuse the same bytes and values",
     "seed {} under {}: invariant {} is broken: {}": "only if mockbroker has a bug",
     "the client id is longer than the data": "the reader of captures catches it",
     "timed out after {} s: {}": _DEMO,
+    "the member left the group before its JoinGroup was answered": "the consumer joins again by itself",
     "topic {} cannot be created": "only if a broker accepts CreateTopics and then has no topic",
     "unknown command {}: use consume, produce or committed": "the demo calls the client",
     "{} ended with exit code {}": _DEMO,

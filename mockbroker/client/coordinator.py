@@ -105,8 +105,10 @@ class Coordinator:
         coordinator: FindCoordinatorResponse | FindCoordinatorResponse.Coordinator = response
         if call.version >= 4:
             if len(response.coordinators) != 1:
-                answered = len(response.coordinators)
-                self.failure = ConsumerError(f"one coordinator was asked for, {answered} were answered")
+                self.failure = ConsumerError(
+                    f"FindCoordinator returned {len(response.coordinators)} coordinators of group {self._group}, "
+                    "expected 1"
+                )
                 self._retry()
                 return
             coordinator = response.coordinators[0]

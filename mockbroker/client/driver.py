@@ -103,7 +103,7 @@ class Driver:
         """Raises: Wakeup, if it was requested since the last one."""
         if self._wakeup_requested:
             self._wakeup_requested = False
-            raise Wakeup("wakeup was called")
+            raise Wakeup("wakeup() was called")
 
     async def run_timers(self) -> None:
         """Advance the engine at each of its deadlines."""

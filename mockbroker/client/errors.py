@@ -46,7 +46,7 @@ class NoOffset(ConsumerError):
         listed = ", ".join(f"{t}-{n}" + ("" if at is None else f" at {at}") for (t, n), at in partitions.items())
         out_of_range = any(at is not None for at in partitions.values())
         problem = reason or ("offset out of range" if out_of_range else "no committed offset")
-        super().__init__(f"{problem}: {listed}; seek, or set auto_offset_reset to something other than none")
+        super().__init__(f"{problem}: {listed}; call seek(), or set auto_offset_reset to earliest or latest")
 
 
 class LogTruncated(ConsumerError):
@@ -59,7 +59,8 @@ class LogTruncated(ConsumerError):
     def __init__(self, partition: tuple[str, int], position: int, end: int) -> None:
         self.partition, self.position, self.end = partition, position, end
         super().__init__(
-            f"{partition[0]}-{partition[1]} was truncated: the position is {position}, the log ends at {end}; seek"
+            f"{partition[0]}-{partition[1]} was truncated: the position is {position}, the log ends at {end}: "
+            "call seek()"
         )
 
 

@@ -124,6 +124,12 @@ def restart_at_a_busy_port() -> None:
             cluster.start_broker(1)
 
 
+def stopped_twice() -> None:
+    with run_cluster(brokers=2) as cluster:
+        cluster.stop_broker(1)
+        cluster.stop_broker(1)
+
+
 def closed_cluster() -> None:
     with run_cluster() as cluster:
         pass
@@ -263,10 +269,11 @@ ROWS = [
     Row("time for the clock", clock_command("advance soon"), "'advance soon': expected a number of seconds, got 'soon'"),
     Row("step of the clock below zero", clock_command("advance -1"), "'advance -1': cannot advance the clock by -1.0 s: expected 0 to 315360000 s"),
     # failover
-    Row("stopped broker", on_shared(lambda cluster: cluster.stop_broker(7)), "FailoverError: broker 7 is not running"),
-    Row("killed broker", on_shared(lambda cluster: cluster.kill_broker(7)), "FailoverError: broker 7 is not running"),
+    Row("stopped broker that does not exist", on_shared(lambda cluster: cluster.stop_broker(7)), "FailoverError: broker 7 does not exist (broker ids: 0)"),
+    Row("broker that is stopped twice", stopped_twice, "FailoverError: broker 1 is not running: start it first"),
+    Row("killed broker that does not exist", on_shared(lambda cluster: cluster.kill_broker(7)), "FailoverError: broker 7 does not exist (broker ids: 0)"),
     Row("started broker that runs", on_shared(lambda cluster: cluster.start_broker(0)), "FailoverError: broker 0 is already running"),
-    Row("started broker that does not exist", on_shared(lambda cluster: cluster.start_broker(7)), "FailoverError: broker 7 does not exist"),
+    Row("started broker that does not exist", on_shared(lambda cluster: cluster.start_broker(7)), "FailoverError: broker 7 does not exist (broker ids: 0)"),
     Row("leader without a replica", on_shared(lambda cluster: cluster.move_leader("orders", 0, 0), brokers=2), "FailoverError: broker 0 is not an in-sync replica of orders-0 (in-sync: [1])"),
     Row("coordinator that does not exist", on_shared(lambda cluster: cluster.move_coordinator("g", 7)), "FailoverError: broker 7 is not an in-sync replica of __consumer_offsets-3 (in-sync: [0])"),
     Row("restart at a busy port", restart_at_a_busy_port, "PortInUseError: broker 1 cannot restart: Address already in use; free its port, or leave the broker stopped"),

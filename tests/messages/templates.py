@@ -11,9 +11,13 @@ from pathlib import Path
 
 from golden import ROOT
 
+from kwire import errors
+from mockbroker.client import errors as client_errors
+
 GAP = "{}"  # in place of a value
 PLACES = {"message", "path", "offset", "version", "name"}  # arguments that are no text
 EXCEPTION = re.compile(r"(Error|Exception|Truncated|UnknownApi|UnknownRecordType|Damage|Problem|_InvalidPart|_error)$")
+CLASSES = {*vars(errors), *vars(client_errors)}
 PRINTS = {"_fail", "_too_much", "_truncated", "report_problems"}  # functions that print or return an error
 LEAST_LETTERS = 4  # a text with fewer letters is only the frame of another
 DEEPEST = 4  # function calls that are followed
@@ -36,6 +40,10 @@ def templates(files: Sequence[Path]) -> list[Template]:
     """Return the messages of these files, each once per line."""
     found = {template for file in files for template in _Messages(file).all()}
     return sorted(found, key=lambda template: (template.file, template.line, template.text))
+
+
+def _is_exception(name: str) -> bool:
+    return EXCEPTION.search(name) is not None or (name[:1].isupper() and name in CLASSES)
 
 
 def _name(function: ast.expr) -> str:
@@ -68,11 +76,7 @@ class _Messages:
 
     def _parts(self, node: ast.AST) -> Iterator[ast.expr]:
         """Yield the expressions of a node that are error texts."""
-        if (
-            isinstance(node, ast.Raise)
-            and isinstance(node.exc, ast.Call)
-            and not EXCEPTION.search(_name(node.exc.func))
-        ):
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and not _is_exception(_name(node.exc.func)):
             yield node.exc
         if isinstance(node, ast.FunctionDef) and EXCEPTION.search(node.name):
             for inner in ast.walk(node):
@@ -81,7 +85,12 @@ class _Messages:
         if not isinstance(node, ast.Call):
             return
         name, keywords = _name(node.func), {each.arg: each.value for each in node.keywords}
-        if EXCEPTION.search(name) or name in PRINTS or (name == "echo" and "err" in keywords):
+        if (
+            _is_exception(name)
+            or (name == "__init__" and self.file.endswith("errors.py"))
+            or name in PRINTS
+            or (name == "echo" and "err" in keywords)
+        ):
             yield from node.args
             yield from (value for key, value in keywords.items() if key not in PLACES)
 
@@ -124,7 +133,7 @@ class _Messages:
                 yield text
             case ast.FormattedValue(ast.IfExp(_, ast.Constant(str(one)), ast.Constant(str(other)))):
                 yield from (one, other)
-            case ast.FormattedValue(ast.Name(name)) if name.isupper():
+            case ast.FormattedValue(ast.Name(name), -1) if name.isupper():
                 yield from list(self.texts(value.value, depth)) or [GAP]
             case _:
                 yield GAP
@@ -133,9 +142,17 @@ class _Messages:
         nodes = ast.walk(scope) if scope is not self.tree else iter(self.tree.body)
         values = [value for node in nodes for value in _value(node, name)]
         if values or scope is self.tree:
-            yield from values
+            yield from values or self._imported(name)
         else:
             yield from self._assigned(name, self.tree)
+
+    def _imported(self, name: str) -> Iterator[ast.expr]:
+        """Yield the value of a constant of another module."""
+        for node in self.tree.body if name.isupper() else ():
+            if isinstance(node, ast.ImportFrom) and node.module and name in {alias.name for alias in node.names}:
+                file = ROOT / f"{node.module.replace('.', '/')}.py"
+                for other in ast.parse(file.read_text("utf-8")).body if file.exists() else ():
+                    yield from _value(other, name)
 
 
 def _value(node: ast.AST, name: str) -> Iterator[ast.expr]:
