@@ -65,14 +65,11 @@ class Event:
 class Journal:
     """The group events so far.
 
-    Args:
-        begin: The broker's time, in seconds, at which ``time_ms`` is 0.
-
     Attributes:
         events: The events, oldest first.
         max_events: Number of events to keep; None for all. The oldest are removed when there are twice as many.
         listeners: Functions that are called with each new event.
-        begin: As the argument.
+        begin: The broker's time, in seconds, at which ``time_ms`` is 0.
     """
 
     def __init__(self, begin: float) -> None:

@@ -139,7 +139,7 @@ def reply(broker: Broker, call: Call[FetchRequest], context: FetchContext, resul
 
 
 def _reply_in_slices(broker: Broker, call: Call[FetchRequest], context: FetchContext, result: FetchResult) -> Steps:
-    """Do the same in slices.
+    """Build the response of a fetch with many partitions in slices, and update the session.
 
     If another request uses the session in between, the client's state is unknown, so all partitions are sent again.
     """
@@ -163,7 +163,7 @@ def _stale_session(call: Call[FetchRequest], context: FetchContext) -> Reply:
 
 
 class _ResponseBuilder:
-    """Builds a FetchResponse."""
+    """Builds the response of a fetch, and updates or creates its session."""
 
     def __init__(self, context: FetchContext) -> None:
         session = context.session
@@ -187,7 +187,7 @@ class _ResponseBuilder:
             last.partitions.append(response)
 
     def reply(self, broker: Broker, call: Call[FetchRequest], result: FetchResult) -> Reply:
-        """Return the response, and update or create the session."""
+        """Return the response with the added partitions, and update or create the session."""
         context = self._context
         if context.session is not None:
             context.session.move_to_end([key for key, _, response in result.responses if response.records])

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials: v0."""
+"""DescribeUserScramCredentials: v0. Describes the requested users, or all users with SCRAM credentials."""
 
 from __future__ import annotations
 

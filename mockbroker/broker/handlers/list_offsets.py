@@ -47,8 +47,8 @@ def _list_offsets(broker: Broker, call: Call[ListOffsetsRequest], now: float) ->
                 results[index] = ResponsePartition(partition_index=index, error_code=ErrorCode.INVALID_REQUEST)
             else:
                 results[index] = _list_offset(broker, call, topic.name, partition, now)
-    kind = ListOffsetsResponse.Topic
-    listed = [kind(name=name, partitions=list(results.values())) for name, results in topics.items()]
+    struct = ListOffsetsResponse.Topic
+    listed = [struct(name=name, partitions=list(results.values())) for name, results in topics.items()]
     return [Reply(call.ticket, ListOffsetsResponse(topics=listed))]
 
 

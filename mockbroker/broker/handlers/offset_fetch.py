@@ -113,7 +113,8 @@ def handle(broker: Broker, call: Call[OffsetFetchRequest], now: float) -> Effect
 def _fetch_groups(broker: Broker, call: Call[OffsetFetchRequest]) -> Steps:
     """Fetch the offsets of several groups (v8+)."""
     room, slice_ = broker.response_room(), _Slice(broker.slice_size)
-    fetched_groups: dict[tuple[str, str | None, int], tuple[Group, int]] = {}  # with all topics; and size
+    # Results of requests for all topics, and their sizes.
+    fetched_groups: dict[tuple[str, str | None, int], tuple[Group, int]] = {}
     groups: list[Group] = []
     for requested in call.request.groups:
         if slice_.is_used_up:

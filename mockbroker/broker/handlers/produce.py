@@ -34,7 +34,7 @@ KIP_890_SINCE = 12  # first version that adds partitions to the transaction
 TRANSACTIONAL_AT = CRC_FROM + 1  # offset in a batch of the byte with the transactional bit
 MAGIC_2 = 2
 NO_APPEND_TIME = -1
-BATCHES_BEFORE_V3_AS = 7  # batches in v0-2 are validated as in this version
+VERSION_OF_BATCHES_BEFORE_V3 = 7  # record batches in v0-2 are validated as in this version
 ACKS = (-1, 0, 1)  # all, none, leader
 ALL = -1
 APPEND_COST = 3  # elements of a slice per partition
@@ -286,7 +286,7 @@ def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode 
             return ErrorCode.INVALID_RECORD
         if len(records) <= MAGIC_AT or records[MAGIC_AT] != MAGIC_2:
             return message_sets.to_batch(records, limit)
-        version = BATCHES_BEFORE_V3_AS
+        version = VERSION_OF_BATCHES_BEFORE_V3
     if not records:
         return ErrorCode.INVALID_RECORD
     if len(records) > MAGIC_AT and records[MAGIC_AT] in (0, 1):

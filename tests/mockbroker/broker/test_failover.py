@@ -38,7 +38,7 @@ from mockbroker.transactions.state import Identity
 LOAD = {"mockbroker.coordinator.load.ms": 1_000}
 
 
-class Failing(BrokerHarness):
+class FailoverHarness(BrokerHarness):
     """A cluster of three brokers, whose brokers and leaders the tests change."""
 
     def __init__(self, **how: Any) -> None:
@@ -47,7 +47,7 @@ class Failing(BrokerHarness):
         cluster.create_topic("t", [[0, 1, 2], [1, 2, 0]], {"min.insync.replicas": "2"})
         cluster.create_topic("alone", [[0]])
 
-    def make(self, action: Any, *args: Any) -> None:
+    def apply(self, action: Any, *args: Any) -> None:
         """Call a function of failover.py, with the broker state and the time added to its arguments."""
         self._take(self.router.finish(action(self.broker, *args, now=self.now), self.now))
 
@@ -61,12 +61,12 @@ class Failing(BrokerHarness):
 
     def move(self) -> None:
         partition = self.broker.cluster.partition(*self.broker.offsets_partition("g"))
-        self.make(failover.move_leader, partition, self.other)
+        self.apply(failover.move_leader, partition, self.other)
 
     def kill(self, node: int, noticed_after: float = 0.0) -> None:
         self._take(self.router.finish(failover.kill_broker(self.broker, node, self.now, noticed_after), self.now))
 
-    def beat(self, member_id: str, generation: int = 1, node: int | None = None) -> E:
+    def heartbeat(self, member_id: str, generation: int = 1, node: int | None = None) -> E:
         request = HeartbeatRequest(group_id="g", generation_id=generation, member_id=member_id)
         return E(self.ask(request, 3, node=self.coordinator if node is None else node).error_code)
 
@@ -87,8 +87,8 @@ class Failing(BrokerHarness):
 
 
 @pytest.fixture
-def harness() -> Failing:
-    return Failing()
+def harness() -> FailoverHarness:
+    return FailoverHarness()
 
 
 # --- failover of groups ------------------------------------------------------------------------------------------------
@@ -99,8 +99,8 @@ def test_group_continues_on_the_new_coordinator(harness):
     old = harness.coordinator
     harness.move()
     assert harness.coordinator != old
-    assert harness.beat(member_id, node=old) == E.NOT_COORDINATOR
-    assert harness.beat(member_id) == E.NONE
+    assert harness.heartbeat(member_id, node=old) == E.NOT_COORDINATOR
+    assert harness.heartbeat(member_id) == E.NONE
     assert {harness.find(node) for node in range(3)} == {(E.NONE, harness.coordinator)}
 
 
@@ -139,13 +139,13 @@ def test_new_coordinator_takes_over_all_tasks():
 
 
 def test_requests_while_the_coordinator_loads(harness):
-    harness = Failing(config=LOAD)
+    harness = FailoverHarness(config=LOAD)
     member_id = stable_member(harness, "g")
     harness.move()
     node = harness.coordinator
     harness.wait(0.9)
-    assert harness.beat(member_id) == E.NONE  # so that no member rejoins because of it
-    assert harness.beat("anybody", 77) == E.NONE
+    assert harness.heartbeat(member_id) == E.NONE  # so that no member rejoins because of it
+    assert harness.heartbeat("unknown", 77) == E.NONE
     sync = SyncGroupRequest(group_id="g", generation_id=1, member_id=member_id)
     assert harness.ask(sync, 3, node=node).error_code == E.COORDINATOR_LOAD_IN_PROGRESS
     assert harness.ask(ListGroupsRequest(), 4, node=node).error_code == E.COORDINATOR_LOAD_IN_PROGRESS
@@ -157,15 +157,15 @@ def test_requests_while_the_coordinator_loads(harness):
     assert response.topics[0].partitions[0].error_code == E.COORDINATOR_LOAD_IN_PROGRESS
     assert harness.send(BrokerHarness.join("g"), 5, node=node).answer.error_code == E.COORDINATOR_LOAD_IN_PROGRESS
     harness.wait(0.2)
-    assert harness.beat(member_id) == E.NONE
+    assert harness.heartbeat(member_id) == E.NONE
     assert [event.event for event in harness.journal.events][-2:] == ["unload", "load"]
 
 
 def test_sync_while_loading_is_rebalance_before_4_0():
-    harness = Failing(config=LOAD, release=RELEASES["3.9"])
+    harness = FailoverHarness(config=LOAD, release=RELEASES["3.9"])
     member_id = stable_member(harness, "g")
     harness.move()
-    assert harness.beat(member_id) == E.NONE
+    assert harness.heartbeat(member_id) == E.NONE
     sync = SyncGroupRequest(group_id="g", generation_id=1, member_id=member_id)
     assert harness.ask(sync, 3, node=harness.coordinator).error_code == E.REBALANCE_IN_PROGRESS
 
@@ -177,7 +177,7 @@ def test_pending_join_gets_not_coordinator(harness):
     assert joining.parked
     harness.move()
     assert joining.answer.error_code == E.NOT_COORDINATOR
-    assert harness.beat(member_id) == E.NONE
+    assert harness.heartbeat(member_id) == E.NONE
 
 
 def test_pending_sync_gets_not_coordinator(harness):
@@ -194,8 +194,8 @@ def test_pending_sync_gets_not_coordinator(harness):
     assert (group.state_name, group.generation, group.members) == ("Empty", 0, {})
 
 
-def test_empty_group_before_4_0_after_failover():
-    harness = Failing(release=RELEASES["3.9"])
+def test_unsynced_group_is_lost_before_4_0():
+    harness = FailoverHarness(release=RELEASES["3.9"])
     harness.send(BrokerHarness.join("g"), 3, node=harness.coordinator)
     harness.move()
     assert "g" not in harness.broker.groups
@@ -217,17 +217,17 @@ def test_failover_restarts_session_timeouts(harness):
     harness.wait(9.0)
     harness.move()
     harness.wait(9.9)
-    assert harness.beat(member_id) == E.NONE
+    assert harness.heartbeat(member_id) == E.NONE
     harness.move()
     harness.wait(10.1)
-    assert harness.beat(member_id) == E.UNKNOWN_MEMBER_ID
+    assert harness.heartbeat(member_id) == E.UNKNOWN_MEMBER_ID
 
 
 def test_members_above_group_max_size_after_failover(harness):
     member_id = stable_member(harness, "g")
     object.__setattr__(harness.broker.settings, "group_max_size", 0)
     harness.move()
-    assert harness.beat(member_id) == E.REBALANCE_IN_PROGRESS
+    assert harness.heartbeat(member_id) == E.REBALANCE_IN_PROGRESS
 
 
 def test_groups_of_other_coordinators_are_unaffected(harness):
@@ -246,10 +246,10 @@ def test_loss_of_a_broker(harness):
     harness.kill(0)
     assert harness.leaders(1) == ([1, 2], [1, 1], [[1, 2], [1, 2]], [[0], [0]])
     assert harness.leaders(1, "alone") == ([1, 2], [-1], [[0]], [[0]])
-    harness.make(failover.start_broker, 0)
+    harness.apply(failover.start_broker, 0)
     assert harness.leaders(1) == ([0, 1, 2], [1, 1], [[0, 1, 2], [1, 2, 0]], [[], []])
     assert harness.leaders(1, "alone") == ([0, 1, 2], [0], [[0]], [[]])
-    assert harness.beat(member_id) == E.NONE
+    assert harness.heartbeat(member_id) == E.NONE
 
 
 def test_loss_that_is_not_yet_noticed(harness):
@@ -258,13 +258,13 @@ def test_loss_that_is_not_yet_noticed(harness):
     other = harness.other
     harness.kill(old, 9.0)
     assert harness.find(other) == (E.NONE, old)
-    assert harness.beat(member_id, node=other) == E.NOT_COORDINATOR
+    assert harness.heartbeat(member_id, node=other) == E.NOT_COORDINATOR
     harness.wait(8.9)
     assert harness.coordinator == old
     harness.wait(0.2)
     assert harness.coordinator != old
     harness.wait(9.7)
-    assert harness.beat(member_id) == E.NONE  # its session begins when the group is loaded
+    assert harness.heartbeat(member_id) == E.NONE  # its session begins when the group is loaded
 
 
 def test_broker_restarts_before_its_loss_is_noticed(harness):
@@ -272,9 +272,9 @@ def test_broker_restarts_before_its_loss_is_noticed(harness):
     old = harness.coordinator
     harness.kill(old, 9.0)
     harness.wait(1.0)
-    harness.make(failover.start_broker, old)
+    harness.apply(failover.start_broker, old)
     assert harness.coordinator == old
-    assert harness.beat(member_id) == E.NONE
+    assert harness.heartbeat(member_id) == E.NONE
     harness.wait(9.0)
     assert old in harness.broker.cluster.nodes
 
@@ -284,17 +284,17 @@ def test_no_live_replica_no_coordinator(harness):
     for node in (0, 1):
         harness.kill(node)
     assert harness.find(2) == (E.NONE, 2)
-    assert harness.beat(member_id) == E.NONE
+    assert harness.heartbeat(member_id) == E.NONE
     cluster = harness.broker.cluster
     partition = cluster.partition(*harness.broker.offsets_partition("g"))
     partition.replicas = [0]
-    harness.make(failover.start_broker, 0)
-    harness.make(failover.move_leader, partition, 0)
+    harness.apply(failover.start_broker, 0)
+    harness.apply(failover.move_leader, partition, 0)
     harness.kill(0)
     assert harness.find(2) == (E.COORDINATOR_NOT_AVAILABLE, -1)
-    harness.make(failover.start_broker, 0)
+    harness.apply(failover.start_broker, 0)
     assert harness.find(2) == (E.NONE, 0)
-    assert harness.beat(member_id) == E.NONE
+    assert harness.heartbeat(member_id) == E.NONE
 
 
 def test_invalid_actions_are_rejected(harness):
@@ -319,7 +319,7 @@ def test_leader_change_completes_a_delayed_fetch(harness):
     request = FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=topics)
     waiting = harness.send(request, 11, node=0)
     assert waiting.parked
-    harness.make(failover.move_leader, harness.broker.cluster.partition("t", 0), 1)
+    harness.apply(failover.move_leader, harness.broker.cluster.partition("t", 0), 1)
     assert waiting.answer.responses[0].partitions[0].error_code == E.NOT_LEADER_OR_FOLLOWER
 
 
@@ -353,7 +353,7 @@ LEAST = [  # min.insync.replicas of the broker, stopped brokers, error of acks=a
 @pytest.mark.parametrize(("minimum", "stopped", "error"), LEAST)
 def test_min_insync_replicas_of_the_broker(minimum, stopped, error):
     """At most the number of replicas counts, as recorded with a cluster of one broker and a setting of 2."""
-    harness = Failing(config={"min.insync.replicas": minimum})
+    harness = FailoverHarness(config={"min.insync.replicas": minimum})
     harness.broker.cluster.create_topic("two", [[1, 0]])
     for node in stopped:
         harness.kill(node)
@@ -377,7 +377,7 @@ def test_preferred_leader_election(harness):
     assert elect() == [E.PREFERRED_LEADER_NOT_AVAILABLE]
     assert elect(1) == [E.ELECTION_NOT_NEEDED]
     assert elect(1, ["alone"]) == [E.ELIGIBLE_LEADERS_NOT_AVAILABLE]
-    harness.make(failover.start_broker, 0)
+    harness.apply(failover.start_broker, 0)
     assert harness.leaders(1)[1] == [1, 1]
     assert elect() == [E.NONE]
     assert harness.leaders(1)[1] == [0, 1]
@@ -385,7 +385,7 @@ def test_preferred_leader_election(harness):
     moved = {topic.topic: [each.error_code for each in topic.partition_result] for topic in results}
     assert set(moved[OFFSETS_TOPIC]) == {E.NONE}
     assert not moved["t"]
-    assert harness.beat(member_id) == E.NONE
+    assert harness.heartbeat(member_id) == E.NONE
 
 
 # --- stale metadata ----------------------------------------------------------------------------------------------
@@ -401,7 +401,7 @@ def test_broker_with_frozen_metadata(harness):
     assert harness.find(stale) == (E.NONE, old)
     assert harness.find(fresh) == (E.NONE, harness.coordinator)
     assert harness.leaders(stale) == before != harness.leaders(fresh)
-    assert harness.beat(member_id) == E.NONE
+    assert harness.heartbeat(member_id) == E.NONE
     harness.broker.frozen_metadata.clear()
     assert harness.find(stale) == (E.NONE, harness.coordinator)
 
@@ -466,6 +466,6 @@ def recovered_without_markers(harness: BrokerHarness) -> Broker:
     return broker
 
 
-def offsets(harness: Failing) -> dict[tuple[str, int], int]:
+def offsets(harness: FailoverHarness) -> dict[tuple[str, int], int]:
     response = harness.ask(OffsetFetchRequest(group_id="g", topics=None), 5, node=harness.coordinator)
     return {(t.name, p.partition_index): p.committed_offset for t in response.topics for p in t.partitions}

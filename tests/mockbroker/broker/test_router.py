@@ -51,9 +51,9 @@ def test_only_apis_with_a_handler_are_served(harness):
 
 def test_each_key_has_the_handler_of_its_api():
     """Like KafkaApis.handle, which has one method per API."""
-    stems = {key: re.sub(r"(?<!^)(?=[A-Z])", "_", APIS[key].name).lower() for key in HANDLERS}
-    places = {key: handler.handle.__module__ for key, handler in HANDLERS.items()}
-    assert places == {key: f"mockbroker.broker.handlers.{stem}" for key, stem in stems.items()}
+    names = {key: re.sub(r"(?<!^)(?=[A-Z])", "_", APIS[key].name).lower() for key in HANDLERS}
+    modules = {key: handler.handle.__module__ for key, handler in HANDLERS.items()}
+    assert modules == {key: f"mockbroker.broker.handlers.{name}" for key, name in names.items()}
 
 
 @pytest.mark.parametrize("key", HANDLERS, ids=lambda key: APIS[key].name)
@@ -128,7 +128,7 @@ def test_notes_go_to_the_journal(harness):
 
 
 def test_same_requests_get_the_same_responses():
-    def story() -> list[object]:
+    def run() -> list[object]:
         harness = BrokerHarness(brokers=3, config={"group.initial.rebalance.delay.ms": 1_000})
         node = harness.broker.coordinator("g")
         sents = []
@@ -138,4 +138,4 @@ def test_same_requests_get_the_same_responses():
         harness.wait(200.0)
         return [(sent.answer, sent.at) for sent in sents] + list(harness.journal.events)
 
-    assert story() == story()
+    assert run() == run()

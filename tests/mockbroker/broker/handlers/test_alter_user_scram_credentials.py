@@ -17,11 +17,11 @@ from mockbroker.broker.sasl.scram import Scram256Or512
 SALT = b"0123456789abcdef"
 
 
-def drop(name: str, mechanism: int = 1) -> Request.Deletion:
+def deletion(name: str, mechanism: int = 1) -> Request.Deletion:
     return Request.Deletion(name=name, mechanism=mechanism)
 
 
-def put(name: str, mechanism: int = 1, iterations: int = 4096, password: str = "secret") -> Request.Upsertion:
+def upsertion(name: str, mechanism: int = 1, iterations: int = 4096, password: str = "secret") -> Request.Upsertion:
     salted = hashlib.pbkdf2_hmac("sha256" if mechanism == 1 else "sha512", password.encode(), SALT, iterations)
     return Request.Upsertion(name=name, mechanism=mechanism, iterations=iterations, salt=SALT, salted_password=salted)
 
@@ -45,40 +45,44 @@ STRANGE = E.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
 FEW, MANY = ((E.UNACCEPTABLE_CREDENTIAL, f"Too {what} iterations") for what in ("few", "many"))
 CASES = [  # alterations, result of each user
     ([], []),
-    ([put("x")], [("x", E.NONE, None)]),
-    ([drop("alice")], [("alice", E.NONE, None)]),
-    ([drop("unknown")], [("unknown", *GONE)]),
-    ([drop("alice", 2)], [("alice", *GONE)]),
-    ([drop("")], [("", *NAMELESS)]),
-    ([put("")], [("", *NAMELESS)]),
-    ([drop("alice", 9)], [("alice", *STRANGE)]),
-    ([drop("alice", 0)], [("alice", *STRANGE)]),
-    ([put("x", 7)], [("x", *STRANGE)]),
-    ([put("x", iterations=4095)], [("x", *FEW)]),
-    ([put("x", iterations=16_385)], [("x", *MANY)]),
-    ([put("x", iterations=16_384)], [("x", E.NONE, None)]),
-    ([put("x"), put("x")], [("x", *TWICE)]),
-    ([put("x"), put("x", 2)], [("x", *TWICE)]),
-    ([drop("alice"), put("alice")], [("alice", *TWICE)]),
-    ([put("a"), put("b", iterations=1)], [("b", *FEW), ("a", E.NONE, None)]),
+    ([upsertion("x")], [("x", E.NONE, None)]),
+    ([deletion("alice")], [("alice", E.NONE, None)]),
+    ([deletion("unknown")], [("unknown", *GONE)]),
+    ([deletion("alice", 2)], [("alice", *GONE)]),
+    ([deletion("")], [("", *NAMELESS)]),
+    ([upsertion("")], [("", *NAMELESS)]),
+    ([deletion("alice", 9)], [("alice", *STRANGE)]),
+    ([deletion("alice", 0)], [("alice", *STRANGE)]),
+    ([upsertion("x", 7)], [("x", *STRANGE)]),
+    ([upsertion("x", iterations=4095)], [("x", *FEW)]),
+    ([upsertion("x", iterations=16_385)], [("x", *MANY)]),
+    ([upsertion("x", iterations=16_384)], [("x", E.NONE, None)]),
+    ([upsertion("x"), upsertion("x")], [("x", *TWICE)]),
+    ([upsertion("x"), upsertion("x", 2)], [("x", *TWICE)]),
+    ([deletion("alice"), upsertion("alice")], [("alice", *TWICE)]),
+    ([upsertion("a"), upsertion("b", iterations=1)], [("b", *FEW), ("a", E.NONE, None)]),
 ]
 
 
 @pytest.mark.parametrize(("alterations", "results"), CASES)
 def test_response(harness, alterations, results):
-    alter(harness, put("alice"))
+    alter(harness, upsertion("alice"))
     assert alter(harness, *alterations) == results
 
 
 def test_rejected_alteration_changes_nothing(harness):
-    alter(harness, put("alice"))
+    alter(harness, upsertion("alice"))
     before = dict(harness.broker.users.scram)
-    for alterations in ([drop("alice"), put("alice")], [put("alice", iterations=1)], [drop("alice", 2)]):
+    for alterations in (
+        [deletion("alice"), upsertion("alice")],
+        [upsertion("alice", iterations=1)],
+        [deletion("alice", 2)],
+    ):
         alter(harness, *alterations)
         assert harness.broker.users.scram == before
 
 
-def enters(harness: BrokerHarness, password: str, mechanism: str = "SCRAM-SHA-256") -> bool:
+def authenticates(harness: BrokerHarness, password: str, mechanism: str = "SCRAM-SHA-256") -> bool:
     server = Scram256Or512(mechanism, harness.broker.users, lambda: "server")
     client = ScramClient([mechanism], "alice", password)
     verdict = server.evaluate(client.get_client_first().encode(), 0)
@@ -92,14 +96,14 @@ def enters(harness: BrokerHarness, password: str, mechanism: str = "SCRAM-SHA-25
 
 
 def test_altered_credential_authenticates(harness):
-    assert not enters(harness, "secret")
-    alter(harness, put("alice"))
-    assert enters(harness, "secret")
-    assert not enters(harness, "secret", "SCRAM-SHA-512")
-    alter(harness, put("alice", iterations=8192, password="other"))
-    assert not enters(harness, "secret")
-    assert enters(harness, "other")
-    alter(harness, put("alice", 2))
-    assert enters(harness, "secret", "SCRAM-SHA-512")
-    alter(harness, drop("alice"))
-    assert not enters(harness, "other")
+    assert not authenticates(harness, "secret")
+    alter(harness, upsertion("alice"))
+    assert authenticates(harness, "secret")
+    assert not authenticates(harness, "secret", "SCRAM-SHA-512")
+    alter(harness, upsertion("alice", iterations=8192, password="other"))
+    assert not authenticates(harness, "secret")
+    assert authenticates(harness, "other")
+    alter(harness, upsertion("alice", 2))
+    assert authenticates(harness, "secret", "SCRAM-SHA-512")
+    alter(harness, deletion("alice"))
+    assert not authenticates(harness, "other")

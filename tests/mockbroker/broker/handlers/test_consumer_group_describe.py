@@ -19,7 +19,7 @@ def harness() -> MixedGroupHarness:
     return MixedGroupHarness()
 
 
-def lines(assignment: Any) -> dict[Any, Any]:
+def partitions_by_topic(assignment: Any) -> dict[Any, Any]:
     return {topic.topic_name: topic.partitions for topic in assignment.topic_partitions}
 
 
@@ -43,7 +43,11 @@ def test_members(harness):
     assert (member.client_id, member.client_host, member.member_type) == ("a", "/127.0.0.1", 1)
     assert sorted(member.subscribed_topic_names) == ["t", "u"]
     assert member.subscribed_topic_regex == "x.*"
-    assert lines(member.assignment) == lines(member.target_assignment) == {"t": [0, 1, 2], "u": [0, 1]}
+    assert (
+        partitions_by_topic(member.assignment)
+        == partitions_by_topic(member.target_assignment)
+        == {"t": [0, 1, 2], "u": [0, 1]}
+    )
     assert member.assignment.topic_partitions[0].topic_id in {harness.topic_id("t"), harness.topic_id("u")}
 
 
@@ -51,17 +55,17 @@ def test_assignment_and_target_assignment(harness):
     harness.join("a")
     harness.join("b")
     members = {member.member_id: member for member in harness.describe().members}
-    assert lines(members["a"].assignment) == {"t": [0, 1, 2]}
-    assert len(lines(members["a"].target_assignment)["t"]) == 2
-    assert lines(members["b"].assignment) == {}
-    assert len(lines(members["b"].target_assignment)["t"]) == 1
+    assert partitions_by_topic(members["a"].assignment) == {"t": [0, 1, 2]}
+    assert len(partitions_by_topic(members["a"].target_assignment)["t"]) == 2
+    assert partitions_by_topic(members["b"].assignment) == {}
+    assert len(partitions_by_topic(members["b"].target_assignment)["t"]) == 1
 
 
 def test_deleted_topics_are_omitted(harness):
     harness.join("a", ["t", "u"])
     harness.broker.cluster.delete_topic(harness.broker.cluster.topics["t"])
     (member,) = harness.describe().members
-    assert lines(member.assignment) == {"u": [0, 1]}
+    assert partitions_by_topic(member.assignment) == {"u": [0, 1]}
 
 
 def test_members_of_the_classic_protocol(harness):

@@ -18,24 +18,26 @@ def harness() -> BrokerHarness:
     return BrokerHarness(brokers=3, topics={"t": 2})
 
 
-def grow(harness: BrokerHarness, version: int = 3, *topics: Any, **how: Any) -> list[Any]:
+def create_partitions(harness: BrokerHarness, version: int = 3, *topics: Any, **how: Any) -> list[Any]:
     results = harness.ask(CreatePartitionsRequest(topics=list(topics), **how), version).results
     return [(result.name, E(result.error_code)) for result in results]
 
 
-def size(harness: BrokerHarness) -> int:
+def partition_count(harness: BrokerHarness) -> int:
     return len(harness.broker.cluster.topics["t"].partitions)
 
 
 @pytest.mark.parametrize("version", range(4))
 def test_partitions_are_added(harness, version):
-    assert grow(harness, version, Topic(name="t", count=5, assignments=None)) == [("t", E.NONE)]
+    assert create_partitions(harness, version, Topic(name="t", count=5, assignments=None)) == [("t", E.NONE)]
     assert [partition.index for partition in harness.broker.cluster.topics["t"].partitions] == list(range(5))
 
 
 def test_validate_only(harness):
-    assert grow(harness, 3, Topic(name="t", count=5, assignments=None), validate_only=True) == [("t", E.NONE)]
-    assert size(harness) == 2
+    assert create_partitions(harness, 3, Topic(name="t", count=5, assignments=None), validate_only=True) == [
+        ("t", E.NONE)
+    ]
+    assert partition_count(harness) == 2
 
 
 def assigned(*replicas: Any) -> list[Any]:
@@ -57,20 +59,20 @@ REFUSED = [
 
 @pytest.mark.parametrize(("topic", "error"), REFUSED)
 def test_rejected(harness, topic, error):
-    assert grow(harness, 3, topic) == [(topic.name, error)]
-    assert size(harness) == 2
+    assert create_partitions(harness, 3, topic) == [(topic.name, error)]
+    assert partition_count(harness) == 2
 
 
 def test_manual_assignment(harness):
-    assert grow(harness, 3, Topic(name="t", count=4, assignments=assigned([2], [1]))) == [("t", E.NONE)]
+    assert create_partitions(harness, 3, Topic(name="t", count=4, assignments=assigned([2], [1]))) == [("t", E.NONE)]
     assert [list(p.replicas) for p in harness.broker.cluster.topics["t"].partitions[2:]] == [[2], [1]]
 
 
 def test_replication_factor_is_that_of_the_topic(harness):
-    refused = grow(harness, 3, Topic(name="t", count=4, assignments=assigned([2, 0], [1, 2])))
+    refused = create_partitions(harness, 3, Topic(name="t", count=4, assignments=assigned([2, 0], [1, 2])))
     assert refused == [("t", E.INVALID_REPLICA_ASSIGNMENT)]
 
 
 def test_duplicate_topic(harness):
     twice = Topic(name="t", count=4, assignments=None)
-    assert grow(harness, 3, twice, twice) == [("t", E.INVALID_REQUEST)]
+    assert create_partitions(harness, 3, twice, twice) == [("t", E.INVALID_REQUEST)]

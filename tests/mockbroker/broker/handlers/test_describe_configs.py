@@ -21,7 +21,7 @@ def harness() -> BrokerHarness:
     return BrokerHarness(config={"num.partitions": 3})
 
 
-def refusal(harness: BrokerHarness, type_: int, name: str) -> Any:
+def error_of(harness: BrokerHarness, type_: int, name: str) -> Any:
     resource = DescribeConfigsRequest.Resource(resource_type=type_, resource_name=name)
     (result,) = harness.ask(DescribeConfigsRequest(resources=[resource]), 4).results
     return result.error_message
@@ -115,5 +115,5 @@ def test_rejected(harness, type_, name, error):
 @pytest.mark.parametrize("type_", [BROKER, 8, 16, 32, 99])
 def test_error_message(harness, type_):
     """Messages of Kafka: the conversations configs_described and resources_described."""
-    assert refusal(harness, type_, "") != ""
-    assert refusal(harness, type_, "7") != ""
+    assert error_of(harness, type_, "") != ""
+    assert error_of(harness, type_, "7") != ""

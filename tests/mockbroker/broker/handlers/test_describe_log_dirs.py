@@ -16,10 +16,10 @@ DATA = build_batch([Record(value=b"v")])
 
 
 def sizes(response: Any) -> dict[tuple[str, int], int]:
-    (folder,) = response.results
-    assert folder.error_code == E.NONE
+    (log_dir,) = response.results
+    assert log_dir.error_code == E.NONE
     return {
-        (topic.name, each.partition_index): each.partition_size for topic in folder.topics for each in topic.partitions
+        (topic.name, each.partition_index): each.partition_size for topic in log_dir.topics for each in topic.partitions
     }
 
 

@@ -26,7 +26,7 @@ def ask(harness: BrokerHarness, *names: str, cursor: tuple[str, int] | None = No
     return harness.ask(request, 0)
 
 
-def following(response: Any) -> tuple[str, int] | None:
+def next_cursor_of(response: Any) -> tuple[str, int] | None:
     return response.next_cursor and (response.next_cursor.topic_name, response.next_cursor.partition_index)
 
 
@@ -55,7 +55,7 @@ def test_page(harness, names, cursor, limit, returned, then):
     response = ask(harness, *names, cursor=cursor, limit=limit)
     assert [(topic.name, [p.partition_index for p in topic.partitions]) for topic in response.topics] == returned
     assert {topic.error_code for topic in response.topics} == {E.NONE}
-    assert following(response) == then
+    assert next_cursor_of(response) == then
 
 
 REFUSED = [  # requested topics, cursor, error of each topic
@@ -98,7 +98,7 @@ def test_all_topics_and_the_next_page(harness):
         returned += [
             (topic.name, partition.partition_index) for topic in response.topics for partition in topic.partitions
         ]
-        cursor = following(response)
+        cursor = next_cursor_of(response)
         if cursor is None:
             break
     topics = harness.broker.cluster.topics

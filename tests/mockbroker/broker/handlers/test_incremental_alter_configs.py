@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs. Which changes are allowed: tests/mockbroker/topics/test_alteration.py."""
+"""IncrementalAlterConfigs. Valid and invalid changes: tests/mockbroker/topics/test_alteration.py."""
 
 from __future__ import annotations
 

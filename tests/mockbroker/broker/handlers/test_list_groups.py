@@ -18,13 +18,13 @@ def harness() -> BrokerHarness:
     return harness
 
 
-def listed(harness: BrokerHarness, version: int, **filters: Any) -> dict[Any, Any]:
+def list_groups(harness: BrokerHarness, version: int, **filters: Any) -> dict[Any, Any]:
     return {groups.group_id: groups for groups in harness.ask(ListGroupsRequest(**filters), version).groups}
 
 
 @pytest.mark.parametrize("version", range(6))
 def test_all_groups(harness, version):
-    groups = listed(harness, version)
+    groups = list_groups(harness, version)
     assert {name: group.protocol_type for name, group in groups.items()} == {"stable": "consumer", "simple": ""}
     states = {name: group.group_state for name, group in groups.items()}
     assert states == ({"stable": "Stable", "simple": "Empty"} if version >= 4 else dict.fromkeys(groups, ""))
@@ -44,7 +44,7 @@ FILTERS = [
 
 @pytest.mark.parametrize(("filters", "names"), FILTERS)
 def test_filters(harness, filters, names):
-    assert set(listed(harness, 5, **filters)) == names
+    assert set(list_groups(harness, 5, **filters)) == names
 
 
 def test_broker_lists_the_groups_it_coordinates():

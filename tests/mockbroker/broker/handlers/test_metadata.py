@@ -104,7 +104,7 @@ def test_topic_by_id(harness, version):
 
 @pytest.mark.parametrize("version", [12, 13])
 def test_neither_id_nor_name(harness, version):
-    """Kafka fails on it with UNKNOWN_SERVER_ERROR."""
+    """As in Kafka, the error is UNKNOWN_SERVER_ERROR."""
     requested = [MetadataRequest.Topic(name=None), MetadataRequest.Topic(name="t")]
     response = harness.ask(MetadataRequest(topics=requested), version)
     assert [(topic.error_code, topic.name) for topic in response.topics] == [

@@ -73,9 +73,12 @@ def harness() -> BrokerHarness:
 @pytest.mark.parametrize("acks", [-1, 1])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_batch_is_stored(harness, version, acks):
-    result = [result_of(produce(harness, version, data, acks=acks)) for data in (THREE, GOOD)]
-    assert [(each.error_code, each.base_offset, each.log_append_time_ms) for each in result] == [(0, 0, -1), (0, 3, -1)]
-    assert {each.log_start_offset for each in result} == {0 if version >= 5 else -1}
+    results = [result_of(produce(harness, version, data, acks=acks)) for data in (THREE, GOOD)]
+    assert [(each.error_code, each.base_offset, each.log_append_time_ms) for each in results] == [
+        (0, 0, -1),
+        (0, 3, -1),
+    ]
+    assert {each.log_start_offset for each in results} == {0 if version >= 5 else -1}
     stored = list(batches(log(harness).read(0, 10_000, at_least_one=True)))
     assert [(each.base_offset, each.leader_epoch) for each in stored] == [(0, 0), (3, 0)]
     assert all(each.crc_is_right() for each in stored)
@@ -92,18 +95,18 @@ def test_acks_0_that_fails_closes_the_connection(harness):
     assert "UNKNOWN_TOPIC_OR_PARTITION" in produce(harness, 7, GOOD, acks=0, topic="no-such-topic").closed
 
 
-def opened(data: bytes, at: int, byte: int) -> bytes:
+def with_changed_byte(data: bytes, at: int, byte: int) -> bytes:
     """Return the batch with one byte of its records changed."""
     return forged(data[: HEADER.size] + data[HEADER.size :][:at] + bytes([byte]) + data[HEADER.size :][at + 1 :])
 
 
-def keep(*offsets: int) -> bytes:
+def batch_with_offsets(*offsets: int) -> bytes:
     return build_batch([Record(offset=each, timestamp=1, value=b"v") for each in offsets], keep_offsets=True)
 
 
 def deltas(*requested: int) -> bytes:
     """Return a batch with these offset deltas and a header as if there were no gaps."""
-    return forged(keep(*requested), base_offset=0, last_delta=len(requested) - 1)
+    return forged(batch_with_offsets(*requested), base_offset=0, last_delta=len(requested) - 1)
 
 
 HEADED = build_batch([Record(timestamp=1, value=b"v", headers=[("h", b"1")])])  # the fields begin after the base offset
@@ -113,7 +116,7 @@ BOMB = build_batch([Record(timestamp=1, value=bytes(80_000_000))], codec=4)  # a
 LATEST = int(WALL * 1000) + 3_600_000
 OK = E.NONE
 
-# LOOKED_AT are refused only if the broker reads each record of a batch.
+# CHECKED_PER_RECORD are rejected only with mockbroker.check.records.
 ROWS = [  # name in the table, id, records, error, version
     ("null records", "null", None, E.INVALID_RECORD),
     ("null records", "null in v0", None, E.INVALID_RECORD, 0),
@@ -123,11 +126,11 @@ ROWS = [  # name in the table, id, records, error, version
     ("batch length too small or negative", "length 0", forged(length=0), E.CORRUPT_MESSAGE),
     ("batch length too small or negative", "length negative", forged(length=-1), E.CORRUPT_MESSAGE),
     ("batch length too large", "length too large", forged(length=10_000), E.INVALID_RECORD),
-    ("batch length too large", "cut off", GOOD[:-1], E.INVALID_RECORD),
+    ("batch length too large", "truncated", GOOD[:-1], E.INVALID_RECORD),
     ("batch length 2^31-1", "length 2^31-1", forged(length=2**31 - 1), E.CORRUPT_MESSAGE),
     ("two batches", "two batches", GOOD + GOOD, E.INVALID_RECORD),
-    ("partial second batch", "a part of a second batch, short of its header", GOOD + GOOD[:30], OK),
-    ("partial second batch", "a second batch without its last byte", GOOD + GOOD[:-1], OK),
+    ("partial second batch", "second batch with part of its header", GOOD + GOOD[:30], OK),
+    ("partial second batch", "second batch without its last byte", GOOD + GOOD[:-1], OK),
     ("unknown magic", "magic 3", forged(magic=3), E.CORRUPT_MESSAGE),
     ("unknown magic", "magic -1", forged(magic=-1), E.CORRUPT_MESSAGE),
     ("magic 0 or 1 with the rest of 2", "magic 1", forged(magic=1), E.INVALID_RECORD),
@@ -141,17 +144,22 @@ ROWS = [  # name in the table, id, records, error, version
     ("false last offset delta", "last offset delta -1", forged(last_delta=-1), E.INVALID_RECORD),
     ("gaps and negative offset deltas", "offset deltas 0 and 5", deltas(0, 5), OK),
     ("gaps and negative offset deltas", "offset delta -3", deltas(0, -3), OK),
-    ("false lengths in a record", "record length", opened(GOOD, 0, 0x7E), E.INVALID_RECORD),
-    ("false lengths in a record", "record length, one short", opened(GOOD, 0, GOOD[HEADER.size] - 2), E.INVALID_RECORD),
-    ("false lengths in a record", "key length", opened(GOOD, 4, 0x7E), E.INVALID_RECORD),
-    ("false lengths in a record", "header count", opened(GOOD, 7, 0x7E), E.INVALID_RECORD),
+    ("false lengths in a record", "record length", with_changed_byte(GOOD, 0, 0x7E), E.INVALID_RECORD),
     (
         "false lengths in a record",
-        "bytes behind the last record",
+        "record length too small by one",
+        with_changed_byte(GOOD, 0, GOOD[HEADER.size] - 2),
+        E.INVALID_RECORD,
+    ),
+    ("false lengths in a record", "key length", with_changed_byte(GOOD, 4, 0x7E), E.INVALID_RECORD),
+    ("false lengths in a record", "header count", with_changed_byte(GOOD, 7, 0x7E), E.INVALID_RECORD),
+    (
+        "false lengths in a record",
+        "trailing bytes after the last record",
         forged(GOOD + b"!", length=len(GOOD) - 11),
         E.INVALID_RECORD,
     ),
-    ("null header key", "header key null", opened(HEADED, 8, 0x01), E.INVALID_RECORD),
+    ("null header key", "header key null", with_changed_byte(HEADED, 8, 0x01), E.INVALID_RECORD),
     ("timestamp -2", "timestamp -2", forged(base_time=-2, max_time=-2), OK),
     ("timestamp far away", "timestamp -2^63", forged(base_time=-(2**63), max_time=-(2**63)), E.INVALID_TIMESTAMP),
     ("timestamp far away", "timestamp 2^62", forged(base_time=2**62, max_time=2**62), E.INVALID_TIMESTAMP),
@@ -186,27 +194,27 @@ ROWS = [  # name in the table, id, records, error, version
     ("batch above `max.message.bytes`", "too large", build_batch([Record(value=b"x" * 20_000)]), E.MESSAGE_TOO_LARGE),
     ("", "a byte", b"\0", E.CORRUPT_MESSAGE),
     ("", "60 bytes", GOOD[:60], E.CORRUPT_MESSAGE),
-    ("", "an epoch is overwritten", forged(epoch=77), OK),
+    ("", "partition leader epoch 77", forged(epoch=77), OK),
 ]
-LOOKED_AT = {"false lengths in a record", "null header key", "garbage in place of compressed data"}
+CHECKED_PER_RECORD = {"false lengths in a record", "null header key", "garbage in place of compressed data"}
 
 
-def limited(*, look: bool, version: int) -> BrokerHarness:
-    harness = BrokerHarness(config={"message.max.bytes": 10_000, "mockbroker.check.records": look})
+def harness_with_limits(*, check_records: bool, version: int) -> BrokerHarness:
+    harness = BrokerHarness(config={"message.max.bytes": 10_000, "mockbroker.check.records": check_records})
     if version < 3:
         harness.broker.release = RELEASES["3.9"]
         harness.router.restart(harness.broker, 0.0)
     return harness
 
 
-@pytest.mark.parametrize("look", [False, True], ids=["header only", "each record"])
+@pytest.mark.parametrize("check_records", [False, True], ids=["header only", "each record"])
 @pytest.mark.parametrize("row", ROWS, ids=[row[1] for row in ROWS])
-def test_bad_input(row, look):
+def test_bad_input(row, check_records):
     name, _, data, error, *given = row
     version = given[0] if given else 9
-    if not look and name in LOOKED_AT:
+    if not check_records and name in CHECKED_PER_RECORD:
         error = OK
-    harness = limited(look=look, version=version)
+    harness = harness_with_limits(check_records=check_records, version=version)
     result = result_of(produce(harness, version, data))
     assert (result.error_code, result.base_offset) == (error, -1 if error else 0)
     if error:
@@ -219,7 +227,7 @@ def test_bad_input(row, look):
 
 
 def test_decompression_bomb_costs_bounded_memory():
-    harness = limited(look=True, version=9)
+    harness = harness_with_limits(check_records=True, version=9)
     tracemalloc.start()
     try:
         produce(harness, 9, BOMB)
@@ -235,29 +243,33 @@ def test_response_has_the_log_start_offset(harness, data, log_start):
     assert result_of(produce(harness, 7, data)).log_start_offset == log_start
 
 
-def numbered(sequence: int, *, pid: int = 99, pepoch: int = 0) -> bytes:
+def idempotent_batch(sequence: int, *, pid: int = 99, pepoch: int = 0) -> bytes:
     """Return a batch of one record of an idempotent producer."""
     return forged(pid=pid, pepoch=pepoch, sequence=sequence)
 
 
 def test_sequence_gap_is_out_of_order(harness):
-    given = [(numbered(0), E.NONE), (numbered(2), E.OUT_OF_ORDER_SEQUENCE_NUMBER), (numbered(1), E.NONE)]
+    given = [
+        (idempotent_batch(0), E.NONE),
+        (idempotent_batch(2), E.OUT_OF_ORDER_SEQUENCE_NUMBER),
+        (idempotent_batch(1), E.NONE),
+    ]
     assert [result_of(produce(harness, 9, data)).error_code for data, _ in given] == [error for _, error in given]
     assert log(harness).end == 2
 
 
 def test_duplicate_batch_is_stored_once(harness):
-    result = [result_of(produce(harness, 9, numbered(sequence))) for sequence in (0, 1, 0)]
-    assert [(each.error_code, each.base_offset) for each in result] == [(0, 0), (0, 1), (0, 0)]
+    results = [result_of(produce(harness, 9, idempotent_batch(sequence))) for sequence in (0, 1, 0)]
+    assert [(each.error_code, each.base_offset) for each in results] == [(0, 0), (0, 1), (0, 0)]
     assert log(harness).end == 2
 
 
 def test_new_producer_epoch_begins_at_sequence_0(harness):
     given = [
-        (numbered(0, pepoch=1), E.NONE),
-        (numbered(1, pepoch=2), E.OUT_OF_ORDER_SEQUENCE_NUMBER),
-        (numbered(0, pepoch=2), E.NONE),
-        (numbered(1, pepoch=1), E.INVALID_PRODUCER_EPOCH),
+        (idempotent_batch(0, pepoch=1), E.NONE),
+        (idempotent_batch(1, pepoch=2), E.OUT_OF_ORDER_SEQUENCE_NUMBER),
+        (idempotent_batch(0, pepoch=2), E.NONE),
+        (idempotent_batch(1, pepoch=1), E.INVALID_PRODUCER_EPOCH),
     ]
     assert [result_of(produce(harness, 9, data)).error_code for data, _ in given] == [error for _, error in given]
 

@@ -113,7 +113,7 @@ def test_credential_of_a_salted_password():
 
 @given(st.binary(max_size=40), st.integers(0, 90))
 def test_random_message_has_a_result(noise, at):
-    """Instead of the first message, inside it, and inside the final message."""
+    """Random bytes replace the first message, or are inserted into the first or the final message."""
     first = b"n,,n=alice,r=abc"
     for data in (noise, first[:at] + noise + first[at:]):
         assert isinstance(begin().evaluate(data, 0), Challenge | Failed)
