@@ -88,15 +88,15 @@ class CommittedInquiry:
             return OffsetFetchRequest(
                 group_id=self._group, topics=named, require_stable=version == FIRST_BATCHED_VERSION - 1
             )
-        listed: list[OffsetFetchRequest.Group.Topic] = []
-        group = OffsetFetchRequest.Group(group_id=self._group, topics=listed)
+        group_topics: list[OffsetFetchRequest.Group.Topic] = []
+        group = OffsetFetchRequest.Group(group_id=self._group, topics=group_topics)
         for name, numbers in topics.items():
-            asked = OffsetFetchRequest.Group.Topic(partition_indexes=numbers)
+            group_topic = OffsetFetchRequest.Group.Topic(partition_indexes=numbers)
             if version >= FIRST_TOPIC_ID_VERSION:
-                asked.topic_id = self._metadata.topic_id(name)
+                group_topic.topic_id = self._metadata.topic_id(name)
             else:
-                asked.name = name
-            listed.append(asked)
+                group_topic.name = name
+            group_topics.append(group_topic)
         if by_member:
             identity = self._committer.member.identity
             group.member_id, group.member_epoch = identity.member_id, identity.generation

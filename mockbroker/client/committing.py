@@ -237,13 +237,13 @@ class Committer:
         self._finish(commit, None)
 
     def _error_codes(self, response: OffsetCommitResponse, version: int) -> dict[TopicPartition, int]:
-        found = {}
+        error_codes = {}
         for topic in response.topics:
             name = self._metadata.topic_names.get(topic.topic_id) if version >= FIRST_TOPIC_ID_VERSION else topic.name
             for partition in topic.partitions:
                 if name is not None:
-                    found[name, partition.partition_index] = partition.error_code
-        return found
+                    error_codes[name, partition.partition_index] = partition.error_code
+        return error_codes
 
     def _refused(self, commit: Commit, code: int, partition: TopicPartition) -> None:
         where = f"commit of {partition[0]}-{partition[1]}"

@@ -350,11 +350,11 @@ class Consumer:
         return await self._log_offsets(timestamps, timeout)
 
     async def _log_offsets(
-        self, wanted: Mapping[TopicPartition, int], timeout: float | None
+        self, timestamps: Mapping[TopicPartition, int], timeout: float | None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         with self._acquired():
             self._driver.update_clock()
-            inquiry = self._engine.inquire_log(wanted)
+            inquiry = self._engine.inquire_log(timestamps)
             await self._wait_inquiry(inquiry, timeout)
             return inquiry.result
 
@@ -445,7 +445,7 @@ class Consumer:
             self._driver.update_clock()
             if engine.listener_call is call:
                 engine.listener_returned(error)
-            elif error is not None:  # the member was fenced or left meanwhile: no rebalance takes the error
+            elif error is not None:  # the member was fenced or left meanwhile: no flow handles the error
                 raise error
 
     async def _call_listener(

@@ -121,7 +121,7 @@ class Coordinator:
             self._retry()
             return
         self.node = self._network.coordinator(coordinator.node_id, coordinator.host, coordinator.port)
-        if not self._network.can_send(self.node):  # found, and not to be reached: others may know better soon
+        if not self._network.can_send(self.node):  # in reconnect backoff: another broker may soon name another one
             self.node = None
             self._retry()
             return

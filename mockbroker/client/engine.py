@@ -241,9 +241,9 @@ class Engine:
         self._inquiries.append(inquiry)
         return inquiry
 
-    def inquire_log(self, wanted: Mapping[TopicPartition, int]) -> LogInquiry:
+    def inquire_log(self, timestamps: Mapping[TopicPartition, int]) -> LogInquiry:
         """List offsets by timestamp: ms since 1970, or one of Kafka's negative values (-1 latest, -2 earliest)."""
-        inquiry = self.resolver.log_inquiry(wanted)
+        inquiry = self.resolver.log_inquiry(timestamps)
         self._inquiries.append(inquiry)
         return inquiry
 
@@ -264,11 +264,11 @@ def _assignors(assignors: Sequence[str | Assignor]) -> list[Assignor]:
 
 def addresses(bootstrap: str | Sequence[str]) -> list[tuple[str, int]]:
     """Return the hosts and ports of ``host:port``, several separated by commas or as a list. Raises: ValueError."""
-    listed = bootstrap.split(",") if isinstance(bootstrap, str) else bootstrap
+    addresses_given = bootstrap.split(",") if isinstance(bootstrap, str) else bootstrap
     hosts_and_ports = []
-    for one in listed:
-        host, colon, port = one.strip().rpartition(":")
+    for address in addresses_given:
+        host, colon, port = address.strip().rpartition(":")
         if not colon or not host or not port.isdigit():
-            raise ValueError(f"invalid bootstrap address {one.strip()!r}: use host:port")
+            raise ValueError(f"invalid bootstrap address {address.strip()!r}: use host:port")
         hosts_and_ports.append((host.strip("[]"), int(port)))
     return hosts_and_ports

@@ -45,7 +45,7 @@ class FetchSession:
         self._next = dict(wanted)
         if self.full:
             return self._next, ()
-        changed = {partition: asked for partition, asked in wanted.items() if self._known.get(partition) != asked}
+        changed = {partition: request for partition, request in wanted.items() if self._known.get(partition) != request}
         forgotten = [
             (partition, known)
             for partition, known in self._known.items()

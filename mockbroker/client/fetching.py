@@ -133,33 +133,33 @@ class Fetcher:
             topic_id = self._metadata.topic_id(partition[0])
             # A follower may not know the epoch yet, and would then return OFFSET_OUT_OF_RANGE.
             fetched_epoch = position.epoch if node_id == leader.node_id else -1
-            asked = PartitionRequest(position.offset, leader.epoch, fetched_epoch, topic_id)
-            by_node.setdefault(node_id, {})[partition] = asked
+            request = PartitionRequest(position.offset, leader.epoch, fetched_epoch, topic_id)
+            by_node.setdefault(node_id, {})[partition] = request
         sent = 0
-        for node_id, wanted in by_node.items():
+        for node_id, requests in by_node.items():
             node = self._network.broker(node_id)
             if node is None or not self._network.can_send(node):
                 self._metadata.retry_later()
                 continue
-            self._ask(node, wanted)
+            self._send_fetch(node, requests)
             sent += 1
         return sent
 
-    def _ask(self, node: Node, wanted: dict[TopicPartition, PartitionRequest]) -> None:
+    def _send_fetch(self, node: Node, requests: dict[TopicPartition, PartitionRequest]) -> None:
         session = self._sessions.setdefault(node.id, FetchSession())
-        positions = {partition: self._positions.of(partition) for partition in wanted}
-        ids = all(asked.topic_id != NO_ID for asked in wanted.values())
+        positions = {partition: self._positions.of(partition) for partition in requests}
+        ids = all(request.topic_id != NO_ID for request in requests.values())
 
         def build(version: int) -> FetchRequest:
             if version < FIRST_SESSION_VERSION or not self._settings.fetch_sessions:
                 session.reset()
-            return self._request(session, wanted, version)
+            return self._request(session, requests, version)
 
         call = self._network.send_request(
             node,
             FETCH.key,
             build,
-            lambda call: self._answered(node, session, call, wanted, positions),
+            lambda call: self._answered(node, session, call, requests, positions),
             timeout=self._settings.request_timeout + self._settings.fetch_max_wait,
             versions=(MIN_VERSION, None if ids else LAST_TOPIC_NAME_VERSION),
         )
@@ -167,33 +167,33 @@ class Fetcher:
             self._in_flight[node.id] = call
 
     def _request(
-        self, session: FetchSession, wanted: Mapping[TopicPartition, PartitionRequest], version: int
+        self, session: FetchSession, requests: Mapping[TopicPartition, PartitionRequest], version: int
     ) -> FetchRequest:
         settings = self._settings
-        changed, forgotten = session.next_request(wanted)
+        changed, forgotten = session.next_request(requests)
         by_id = version > LAST_TOPIC_NAME_VERSION
         topics: dict[str, FetchRequest.Topic] = {}
-        for (name, number), asked in changed.items():
+        for (name, number), request in changed.items():
             topic = topics.get(name)
             if topic is None:
                 topic = topics[name] = FetchRequest.Topic()
                 if by_id:
-                    topic.topic_id = asked.topic_id
+                    topic.topic_id = request.topic_id
                 else:
                     topic.topic = name
             topic.partitions.append(
                 FetchRequest.Topic.Partition(
                     partition=number,
-                    current_leader_epoch=asked.epoch,
-                    fetch_offset=asked.offset,
-                    last_fetched_epoch=asked.fetched_epoch if version >= LAST_TOPIC_NAME_VERSION else -1,
+                    current_leader_epoch=request.epoch,
+                    fetch_offset=request.offset,
+                    last_fetched_epoch=request.fetched_epoch if version >= LAST_TOPIC_NAME_VERSION else -1,
                     partition_max_bytes=settings.max_partition_fetch_bytes,
                 )
             )
-        gone: dict[tuple[str, UUID], FetchRequest.ForgottenTopic] = {}
+        forgotten_topics: dict[tuple[str, UUID], FetchRequest.ForgottenTopic] = {}
         for (name, number), known in forgotten:
             key = ("", known.topic_id) if by_id else (name, NO_ID)
-            entry = gone.setdefault(key, FetchRequest.ForgottenTopic(topic=key[0], topic_id=key[1]))
+            entry = forgotten_topics.setdefault(key, FetchRequest.ForgottenTopic(topic=key[0], topic_id=key[1]))
             entry.partitions.append(number)
         sessions = version >= FIRST_SESSION_VERSION and settings.fetch_sessions
         return FetchRequest(
@@ -205,7 +205,7 @@ class Fetcher:
             session_id=session.session_id if sessions else NO_SESSION,
             session_epoch=session.epoch if sessions else FINAL_EPOCH,
             topics=list(topics.values()),
-            forgotten_topics_data=list(gone.values()),
+            forgotten_topics_data=list(forgotten_topics.values()),
             rack_id=settings.client_rack,
         )
 
@@ -230,7 +230,7 @@ class Fetcher:
         node: Node,
         session: FetchSession,
         call: OutgoingCall,
-        wanted: Mapping[TopicPartition, PartitionRequest],
+        requests: Mapping[TopicPartition, PartitionRequest],
         positions: Mapping[TopicPartition, Position],
     ) -> None:
         self._in_flight.pop(node.id, None)
@@ -257,7 +257,7 @@ class Fetcher:
                 self._metadata.refresh()
                 self._back_off_node(node.id)
             return
-        partitions = self._response_partitions(response, call.version, wanted)
+        partitions = self._response_partitions(response, call.version, requests)
         if partitions is None or not session.accepts({partition for partition, _ in partitions}):
             self.dropped += 1
             session.start_new()
@@ -268,15 +268,15 @@ class Fetcher:
             session.handle_response(response.session_id)
         self._failures.pop(node.id, None)
         for partition, data in partitions:
-            self._completed.append(CompletedFetch(partition, positions[partition], wanted[partition].offset, data))
+            self._completed.append(CompletedFetch(partition, positions[partition], requests[partition].offset, data))
 
     @staticmethod
     def _response_partitions(
-        response: FetchResponse, version: int, wanted: Mapping[TopicPartition, PartitionRequest]
+        response: FetchResponse, version: int, requests: Mapping[TopicPartition, PartitionRequest]
     ) -> list[tuple[TopicPartition, PartitionData]] | None:
         """Return the partitions of a response; None if one occurs twice, or a topic was not requested."""
         by_partition: dict[TopicPartition, PartitionData] = {}
-        names = {asked.topic_id: topic for (topic, _), asked in wanted.items()}  # when the request was sent
+        names = {request.topic_id: topic for (topic, _), request in requests.items()}  # when the request was sent
         for topic in response.responses:
             name = topic.topic if version <= LAST_TOPIC_NAME_VERSION else names.get(topic.topic_id)
             for data in topic.partitions:
@@ -407,12 +407,12 @@ class Fetcher:
 
     def drop_partitions(self, partitions: Iterable[TopicPartition]) -> None:
         """Drop buffered records of partitions that are no longer read."""
-        gone = set(partitions)
-        self._completed = deque(fetched for fetched in self._completed if fetched.partition not in gone)
+        dropped = set(partitions)
+        self._completed = deque(fetched for fetched in self._completed if fetched.partition not in dropped)
         self._partition_backoff = {
-            partition: rest for partition, rest in self._partition_backoff.items() if partition not in gone
+            partition: backoff for partition, backoff in self._partition_backoff.items() if partition not in dropped
         }
-        if self._current and self._current.partition in gone:
+        if self._current and self._current.partition in dropped:
             self._current = None
 
 

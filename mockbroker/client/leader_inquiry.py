@@ -28,7 +28,9 @@ Leaders = dict[TopicPartition, Leader]
 
 
 class LeaderInquiry:
-    """Base class of such inquiries; subclasses define ``request``, ``response_partitions`` and ``record_partition``.
+    """Base class of inquiries to leaders.
+
+    Subclasses define ``request``, ``response_partitions`` and ``record_partition``.
 
     key, api_name: of the API.
     min_version: the lowest version that can be used.

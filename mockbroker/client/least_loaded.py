@@ -1,4 +1,4 @@
-"""Requests that any broker can response."""
+"""Requests that any broker can answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mockbroker.client.network import Network
 
 
 class LeastLoadedRequest:
-    """Requests of one API to the least loaded node, one under way at a time.
+    """Requests of one API to the least loaded node, one in flight at a time.
 
     on_done: called with each call once it is done.
     in_flight: whether a call has no response yet.

@@ -113,15 +113,15 @@ class Link:
         self.outgoing.append(self._side.send(request, version))
 
     def _handle_api_versions(self, response: ApiVersionsResponse, version: int, now: float) -> None:
-        listed = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+        versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
         if response.error_code == UNSUPPORTED_VERSION and version == 0:
-            _, highest = listed.get(API_VERSIONS.key, (0, 0))
+            _, highest = versions.get(API_VERSIONS.key, (0, 0))
             self._send_api_versions(min(highest, 3))  # every broker that refuses v4 supports v3
             return
         if response.error_code:
             self.close(f"{self.host}:{self.port} failed ApiVersions: {error_name(response.error_code)}")
             return
-        self._broker_versions, self.state = listed, LinkState.READY
+        self._broker_versions, self.state = versions, LinkState.READY
         while self._queue and self.state is LinkState.READY:
             self._send(self._queue.popleft(), now)
 

@@ -30,22 +30,22 @@ class OffsetAndTimestamp:
 class LogInquiry(LeaderInquiry):
     """ListOffsets of some partitions.
 
-    wanted: timestamps in ms, or Kafka's negative values (-1 latest, -2 earliest).
+    timestamps: timestamps in ms, or Kafka's negative values (-1 latest, -2 earliest).
     result: offsets; None where no record has this timestamp or a later one.
     """
 
     key, api_name = LIST_OFFSETS.key, "ListOffsets"
     no_result_errors = (ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,)  # records of format v0 have no timestamps
 
-    def __init__(self, wanted: Mapping[TopicPartition, int], components: Components) -> None:
-        super().__init__(wanted, components)
+    def __init__(self, timestamps: Mapping[TopicPartition, int], components: Components) -> None:
+        super().__init__(timestamps, components)
         self._isolation_level = int(components.settings.isolation_level == "read_committed")
         self._timeout_ms = round(components.settings.request_timeout * 1000)
         if self._isolation_level:
             self.min_version = FIRST_ISOLATION_VERSION
-        elif any(timestamp >= 0 for timestamp in wanted.values()):
+        elif any(timestamp >= 0 for timestamp in timestamps.values()):
             self.min_version = FIRST_TIMESTAMP_VERSION
-        self.wanted = dict(wanted)
+        self.timestamps = dict(timestamps)
         self.result: dict[TopicPartition, OffsetAndTimestamp | None] = {}
 
     def request(self, version: int, leaders: Leaders) -> ListOffsetsRequest:
@@ -56,7 +56,7 @@ class LogInquiry(LeaderInquiry):
                 ListOffsetsRequest.Topic.Partition(
                     partition_index=number,
                     current_leader_epoch=leader.epoch,
-                    timestamp=self.wanted[name, number],
+                    timestamp=self.timestamps[name, number],
                 )
             )
         return ListOffsetsRequest(
@@ -71,7 +71,7 @@ class LogInquiry(LeaderInquiry):
 
     def record_partition(self, partition: TopicPartition, data: ListOffsetsResponse.Topic.Partition) -> None:
         offset = -1 if data.error_code else data.old_style_offsets[0] if data.old_style_offsets else data.offset
-        if offset < 0 and not data.error_code and self.wanted[partition] < 0:
+        if offset < 0 and not data.error_code and self.timestamps[partition] < 0:
             self.unanswered.add(partition)  # every log has a beginning and an end: retry
             self._back_off()
             return

@@ -119,23 +119,23 @@ class Metadata:
 
     def partitions_and_racks(self, topics: Iterable[str]) -> dict[str, tuple[int, tuple[tuple[str, ...], ...]]]:
         """Return by topic the number of partitions and their replicas' racks; a change makes a leader rejoin."""
-        found = {}
+        counts = {}
         for name in topics:
             if topic := self.topics.get(name):
                 racks = tuple(tuple(sorted(str(self.racks.get(n)) for n in p.replicas)) for p in topic.partitions)
-                found[name] = (len(topic.partitions), racks)
-        return found
+                counts[name] = (len(topic.partitions), racks)
+        return counts
 
     def for_assignor(self, topics: Iterable[str]) -> Mapping[str, list[Partition]]:
         """Return topics in the form that assignors take; without those that have no partitions."""
-        found = {}
+        by_name = {}
         for name in topics:
             if (topic := self.topics.get(name)) and topic.partitions:
-                found[name] = [
+                by_name[name] = [
                     Partition([self.racks.get(n) for n in p.replicas], self.racks.get(p.node_id))
                     for p in topic.partitions
                 ]
-        return found
+        return by_name
 
     def matching(self) -> set[str]:
         """Return the topics that match the pattern, without internal topics."""
@@ -178,21 +178,21 @@ class Metadata:
         """Send a Metadata request if one is due and none is in flight."""
         if self._refreshing.in_flight or self._clock.now < self._refresh_at:
             return
-        asked = tuple(sorted(self.required | self.inquired)) if self.pattern is None else None
-        self._requested_topics = asked
+        topics = tuple(sorted(self.required | self.inquired)) if self.pattern is None else None
+        self._requested_topics = topics
         self._refresh_at = self._clock.now + self._settings.metadata_max_age
-        if not self._refreshing.send(lambda version: self._request(asked, version)):
+        if not self._refreshing.send(lambda version: self._request(topics, version)):
             self._refresh_at = self._clock.now + self._backoff.after(0)
 
-    def _request(self, asked: tuple[str, ...] | None, version: int) -> MetadataRequest:
-        if version == 0 and asked == ():
-            asked = ("__consumer_offsets",)  # v0 cannot request no topics; only the brokers are needed
+    def _request(self, topics: tuple[str, ...] | None, version: int) -> MetadataRequest:
+        if version == 0 and topics == ():
+            topics = ("__consumer_offsets",)  # v0 cannot request no topics; only the brokers are needed
         return MetadataRequest(
             topics=None
-            if asked is None and version > 0
-            else [MetadataRequest.Topic(name=name) for name in asked or ()],
+            if topics is None and version > 0
+            else [MetadataRequest.Topic(name=name) for name in topics or ()],
             allow_auto_topic_creation=version < FIRST_VERSION_WITH_AUTO_CREATION_FLAG
-            or (self._settings.allow_auto_create_topics and asked is not None),
+            or (self._settings.allow_auto_create_topics and topics is not None),
         )
 
     def _answered(self, call: OutgoingCall) -> None:

@@ -182,24 +182,24 @@ class Resolver:
                         position.reset_to(LATEST_TIMESTAMP)
             else:
                 in_flight |= inquiry.unanswered
-        wanted = {
+        to_reset = {
             partition: (position, position.reset_timestamp)
             for partition, position in self._positions.items()
             if position.reset_timestamp is not None and partition not in in_flight
         }
-        if wanted and self.failure is None:
-            asked = {partition: self._timestamp(reset) for partition, (_, reset) in wanted.items()}
-            inquiry = self.log_inquiry(asked)
-            self._resets.append((inquiry, wanted))
+        if to_reset and self.failure is None:
+            timestamps = {partition: self._timestamp(reset) for partition, (_, reset) in to_reset.items()}
+            inquiry = self.log_inquiry(timestamps)
+            self._resets.append((inquiry, to_reset))
             inquiry.send_if_due()
 
     def _drop_unassigned(self, inquiry: LeaderInquiry, requested: Mapping[TopicPartition, Position]) -> None:
         """Drop revoked partitions from an inquiry, since they may never be answered."""
         inquiry.unanswered -= {p for p, position in requested.items() if self._positions.get(p) is not position}
 
-    def log_inquiry(self, wanted: Mapping[TopicPartition, int]) -> LogInquiry:
+    def log_inquiry(self, timestamps: Mapping[TopicPartition, int]) -> LogInquiry:
         """Return an inquiry of offsets by timestamp; the caller calls its ``send_if_due``."""
-        return LogInquiry(wanted, self._components)
+        return LogInquiry(timestamps, self._components)
 
     def _timestamp(self, reset: int | timedelta) -> int:
         return max(0, self._wall_clock_ms() - reset // MS) if isinstance(reset, timedelta) else reset
@@ -243,8 +243,8 @@ class Resolver:
             self._validations.append((inquiry, requested))
             inquiry.send_if_due()
 
-    def _validated(self, partition: TopicPartition, asked: tuple[Position, int], epoch: int, end: int) -> None:
-        position, offset = asked
+    def _validated(self, partition: TopicPartition, validated: tuple[Position, int], epoch: int, end: int) -> None:
+        position, offset = validated
         if position.offset != offset or not position.validating or self._positions.get(partition) is not position:
             return  # the position has changed since the request
         position.validating = False

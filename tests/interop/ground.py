@@ -1,6 +1,6 @@
-"""A broker to play on, the mock or a real Kafka, with the same few questions: ``ground`` in conftest.
+"""A broker for a test, the mock or a real Kafka, behind one interface: the fixture ``ground`` of conftest.
 
-Topics and groups of each test have names of their own, as a real broker lives as long as the tests do.
+Each test uses topics and groups with names of their own, since a real broker is shared by all tests.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from oracle import kafka
 from mockbroker import Cluster
 
 MOCK = "mock"
-SETTINGS = {  # of both; heartbeats of the consumer protocol are quick
+SETTINGS = {  # of both kinds; short heartbeat intervals of the consumer protocol
     "group.initial.rebalance.delay.ms": "50",
     "group.min.session.timeout.ms": "100",
     "group.consumer.session.timeout.ms": "6000",
     "group.consumer.heartbeat.interval.ms": "200",
 }
-REAL_SETTINGS = {  # start soon, also after SIGKILL: a broker that is back waits until its session of before is over
+REAL_SETTINGS = {  # a quick start, also after SIGKILL: a restarted broker waits until its old session has expired
     "offsets.topic.num.partitions": "5",
     "transaction.state.log.num.partitions": "5",
     "broker.session.timeout.ms": "1000",
@@ -39,7 +39,7 @@ _numbers = count()
 
 
 class Ground:
-    """``kind``: mock, or the release of a real Kafka."""
+    """A running broker. ``kind``: mock, or the release of a real Kafka."""
 
     kind: str
 
@@ -48,42 +48,44 @@ class Ground:
         self._admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 2})
         self._producer = self._new_producer()
 
-    def name(self, what: str) -> str:
-        """One that nobody else uses."""
-        return f"{what}-{next(_numbers)}"
+    def name(self, prefix: str) -> str:
+        """Return a name that no other test uses."""
+        return f"{prefix}-{next(_numbers)}"
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
-        self._all(self._admin.create_topics([NewTopic(name, partitions, 1)]))
+        self._wait_all(self._admin.create_topics([NewTopic(name, partitions, 1)]))
 
     def create_partitions(self, name: str, partitions: int) -> None:
-        self._all(self._admin.create_partitions([NewPartitions(name, partitions)]))
+        self._wait_all(self._admin.create_partitions([NewPartitions(name, partitions)]))
 
     def delete_topic(self, name: str) -> None:
-        self._all(self._admin.delete_topics([name]))
-        self._producer = self._new_producer()  # the old one remembers the topic
+        self._wait_all(self._admin.delete_topics([name]))
+        self._producer = self._new_producer()  # the old one caches the topic
 
     def produce(self, topic: str, values: Sequence[str], *, partition: int = 0, timestamp: int | None = None) -> None:
-        """Returns when all are acknowledged. ``timestamp``: of the first, in ms; each of the others one later."""
+        """Write values, and return when all are acknowledged. ``timestamp``: of the first, in ms; it grows by 1."""
         failed: list[object] = []
         for number, value in enumerate(values):
-            when = {} if timestamp is None else {"timestamp": timestamp + number}
-            self._producer.produce(topic, value.encode(), partition=partition, on_delivery=_noting(failed), **when)
+            options = {} if timestamp is None else {"timestamp": timestamp + number}
+            self._producer.produce(
+                topic, value.encode(), partition=partition, on_delivery=_collect_errors(failed), **options
+            )
         assert self._producer.flush(LIMIT) == 0
         assert not failed
 
     def restart(self) -> None:
-        """The broker dies, and comes back with all that it had; returns when it is there."""
+        """Kill the broker and start it again with its data; return when it serves groups."""
         raise NotImplementedError
 
     def _new_producer(self) -> Producer:
         return Producer({"bootstrap.servers": self.bootstrap_servers, "log_level": 2, "linger.ms": 0})
 
-    def _all(self, asked: Mapping[str, Future[Any]]) -> None:
-        for one in asked.values():
-            one.result(LIMIT)
+    def _wait_all(self, futures: Mapping[str, Future[Any]]) -> None:
+        for future in futures.values():
+            future.result(LIMIT)
 
 
-def _noting(failed: list[object]) -> Any:
+def _collect_errors(failed: list[object]) -> Any:
     return lambda error, _: failed.append(error) if error else None
 
 
@@ -101,7 +103,7 @@ class MockGround(Ground):
 
 
 class RealGround(Ground):
-    """A real Kafka, from its jars; skips, or in CI fails, where there is no Java or no Maven."""
+    """A real Kafka from its jars. Without Java or Maven the test is skipped, or fails in CI."""
 
     def __init__(self, release: str) -> None:
         need("java", "Apache Kafka runs on it")
@@ -126,7 +128,7 @@ class RealGround(Ground):
 
 
 def free_port() -> int:
-    """A port with a free one behind it, for the controller."""
+    """Return a free port whose successor is free too, for the controller."""
     while True:
         with socket.socket() as first, socket.socket() as second:
             first.bind(("127.0.0.1", 0))

@@ -1,6 +1,6 @@
-"""Our consumer with a tap on its connections: what it asked, and what it was told, wherever the broker is.
+"""A tap on the connections of mockbroker.consumer, which records requests and responses.
 
-Answers may be forged on their way, to have a real broker say what it says only in bad moments.
+A test may change responses on their way, to make a real broker return errors that are hard to provoke.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from mockbroker.consumer import RebalanceListener, TopicPartition
 
 
 @dataclass
-class Asked:
-    """``answer``: None until it comes."""
+class TappedRequest:
+    """A request with its response. ``answer``: the body of the response; None until it is received."""
 
     api: str
     api_key: int
@@ -30,32 +30,34 @@ class Asked:
 
 
 class Wire:
-    """``connect`` is for ``open_consumer``. ``forge``: may change the answer of what it is given."""
+    """A recorder of requests. ``connect``: for ``open_consumer``; ``forge``: may change the response of a request."""
 
-    def __init__(self, forge: Callable[[Asked], object] = lambda _: None) -> None:
-        self.asked: list[Asked] = []
+    def __init__(self, forge: Callable[[TappedRequest], object] = lambda _: None) -> None:
+        self.requests: list[TappedRequest] = []
         self.forge = forge
 
     async def connect(self, host: str, port: int) -> trio.abc.Stream:
         return _Tap(await trio.open_tcp_stream(host, port), self, port)
 
-    def of(self, api: str) -> list[Asked]:
-        """Those that were answered, in the order in which they were asked."""
-        return [one for one in self.asked if one.api == api and one.answer is not None]
+    def of(self, api: str) -> list[TappedRequest]:
+        """Return the requests of an API that have a response, in the order in which they were sent."""
+        return [one for one in self.requests if one.api == api and one.answer is not None]
 
 
 class _Tap(trio.abc.Stream):
     def __init__(self, stream: trio.abc.Stream, wire: Wire, port: int) -> None:
         self._stream, self._wire, self._port = stream, wire, port
         self._out, self._in = FrameBuffer(), FrameBuffer()
-        self._open: deque[Asked] = deque()
+        self._pending: deque[TappedRequest] = deque()
 
     async def send_all(self, data: Any) -> None:
         self._out.feed(bytes(data))
         while (frame := self._out.next_frame()) is not None:
             request = decode_request(frame)
-            self._open.append(Asked(request.api.name, request.api.key, request.version, self._port, request.body))
-            self._wire.asked.append(self._open[-1])
+            self._pending.append(
+                TappedRequest(request.api.name, request.api.key, request.version, self._port, request.body)
+            )
+            self._wire.requests.append(self._pending[-1])
         await self._stream.send_all(data)
 
     async def wait_send_all_might_not_block(self) -> None:
@@ -69,12 +71,12 @@ class _Tap(trio.abc.Stream):
                 return b""
             self._in.feed(data)
             while (frame := self._in.next_frame()) is not None:
-                asked = self._open.popleft()
-                response = decode_response(frame, api_key=asked.api_key, api_version=asked.version)
-                asked.answer = response.body
-                self._wire.forge(asked)
+                request = self._pending.popleft()
+                response = decode_response(frame, api_key=request.api_key, api_version=request.version)
+                request.answer = response.body
+                self._wire.forge(request)
                 passed += pack(
-                    encode_response(asked.answer, response.version, correlation_id=response.header.correlation_id)
+                    encode_response(request.answer, response.version, correlation_id=response.header.correlation_id)
                 )
         return passed
 
@@ -82,11 +84,11 @@ class _Tap(trio.abc.Stream):
         await self._stream.aclose()
 
 
-class Notes(RebalanceListener):
-    """What it was told: revoked, assigned or lost, and how many partitions; none is not noted."""
+class RecordedCalls(RebalanceListener):
+    """A listener that records its calls with the number of partitions; calls without partitions are left out."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, int]] = []
+        self.calls: list[tuple[str, int]] = []
 
     async def on_revoked(self, _: Any, partitions: Any) -> None:
         self._note("revoked", partitions)
@@ -97,6 +99,6 @@ class Notes(RebalanceListener):
     async def on_lost(self, _: Any, partitions: Any) -> None:
         self._note("lost", partitions)
 
-    def _note(self, what: str, partitions: list[TopicPartition]) -> None:
+    def _note(self, method: str, partitions: list[TopicPartition]) -> None:
         if partitions:
-            self.told.append((what, len(partitions)))
+            self.calls.append((method, len(partitions)))

@@ -1,4 +1,4 @@
-"""Our consumer alone, on the mock and, with --real, on real brokers: what it does there, by its own words and the wire."""
+"""mockbroker.consumer alone, on the mock and, with --real, on real brokers: its results and its requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import trio
 from interop.adapters import ADAPTERS
 from interop.ground import Ground
 from interop.stage import LIMIT, MARKS
-from interop.tapped import Asked, Notes, Wire
+from interop.tapped import RecordedCalls, TappedRequest, Wire
 from interop.transformers import TransactionalProducer
 
 from kwire.errorcodes import ErrorCode
@@ -35,7 +35,7 @@ from mockbroker.consumer import (
 pytestmark = MARKS
 
 VALUES = [f"value-{number}-{'x' * 50}" for number in range(20)]
-QUICK: dict[str, Any] = {  # what it would take long to wait for
+QUICK: dict[str, Any] = {  # short intervals and timeouts
     "auto_offset_reset": "earliest",
     "metadata_max_age": 0.5,
     "fetch_max_wait": 0.1,
@@ -47,7 +47,7 @@ protocols = pytest.mark.parametrize("protocol", ["classic", pytest.param("consum
 
 @asynccontextmanager
 async def consumer_at(where: Ground | str, wire: Wire | None = None, **settings: Any) -> AsyncIterator[Consumer]:
-    """An impatient one; what takes too long fails."""
+    """Open a consumer with short intervals; the test fails if the block takes too long."""
     bootstrap = where if isinstance(where, str) else where.bootstrap_servers
     how = {"connect": wire.connect} if wire else {}
     with trio.fail_after(2 * LIMIT):
@@ -56,7 +56,7 @@ async def consumer_at(where: Ground | str, wire: Wire | None = None, **settings:
 
 
 async def values_of(consumer: Consumer, number: int) -> list[str]:
-    """The next so many values, and none beyond."""
+    """Return the next `number` values; the polls must return no more than that."""
     found: list[str] = []
     while len(found) < number:
         found += [(record.value or b"").decode() for record in await consumer.poll()]
@@ -65,23 +65,23 @@ async def values_of(consumer: Consumer, number: int) -> list[str]:
 
 
 async def polls(consumer: Consumer, found: list[str], *, task_status: Any = trio.TASK_STATUS_IGNORED) -> None:
-    """Reads on and on, into ``found``; started once it has partitions."""
-    told = False
+    """Poll for ever, and append values to ``found``; started once partitions are assigned."""
+    started = False
     while True:
         found += [(record.value or b"").decode() for record in await consumer.poll(0.05)]
-        if consumer.assignment and not told:
+        if consumer.assignment and not started:
             task_status.started()
-            told = True
+            started = True
 
 
 async def until(holds: Any) -> None:
-    """Of what other tasks do; ``consumer_at`` is impatient."""
+    """Wait until a condition holds that other tasks bring about."""
     while not holds():
         await trio.sleep(0.01)
 
 
 async def test_fetch_sessions(ground: Ground) -> None:
-    """The broker gives a session; from then on only what changed is asked for and answered; at the end it is told."""
+    """The broker starts a session; later requests and responses list only changes; closing ends the session."""
     topic, wire = ground.name("wide"), Wire()
     ground.create_topic(topic, 20)
     partitions = [(topic, number) for number in range(20)]
@@ -92,15 +92,15 @@ async def test_fetch_sessions(ground: Ground) -> None:
     first, *rest, last = wire.of("Fetch")
     session = first.answer.session_id
     assert session != 0
-    assert (first.body.session_id, first.body.session_epoch, named(first.body.topics)) == (0, 0, 20)
+    assert (first.body.session_id, first.body.session_epoch, partition_count(first.body.topics)) == (0, 0, 20)
     assert {one.body.session_id for one in [*rest, last]} == {session}
     assert [one.body.session_epoch for one in rest] == list(range(1, len(rest) + 1))
-    assert max(named(one.body.topics) for one in rest) == 1, "the one that moved"
-    assert max(named(one.answer.responses) for one in rest) == 1
+    assert max(partition_count(one.body.topics) for one in rest) == 1, "only the partition whose offset changed"
+    assert max(partition_count(one.answer.responses) for one in rest) == 1
     assert last.body.session_epoch == -1
 
 
-def named(topics: Any) -> int:
+def partition_count(topics: Any) -> int:
     return sum(len(topic.partitions) for topic in topics)
 
 
@@ -111,7 +111,7 @@ def named(topics: Any) -> int:
         *((who, codec) for who in ("confluent-kafka", "java") for codec in NAMES.values() if codec != "none"),
     ],
 )
-async def test_compressed_by_others(ground: Ground, family: str, codec: str) -> None:
+async def test_records_compressed_by_other_clients(ground: Ground, family: str, codec: str) -> None:
     topic, wire = ground.name("packed"), Wire()
     ground.create_topic(topic)
     write = partial(ADAPTERS[family](ground.bootstrap_servers).produce, topic, {0: VALUES}, compression=codec)
@@ -122,8 +122,8 @@ async def test_compressed_by_others(ground: Ground, family: str, codec: str) -> 
     assert {NAMES[batch.codec] for line in lines if line.records for batch in read(line.records)} == {codec}
 
 
-async def test_transactions(ground: Ground) -> None:
-    """What was aborted is not read, what is open not yet."""
+async def test_read_committed(ground: Ground) -> None:
+    """Aborted records are not read, and an open transaction is not read yet."""
     topic = ground.name("payments")
     ground.create_topic(topic)
     producer = TransactionalProducer(ground.bootstrap_servers, ground.name("payer"))
@@ -135,7 +135,7 @@ async def test_transactions(ground: Ground) -> None:
     async with consumer_at(ground, partitions=[at], isolation_level="read_committed") as consumer:
         assert await values_of(consumer, 4) == ["a", "a", "c", "c"]
         assert await consumer.poll(0.3) == []
-        assert consumer.position(at) == 9, "behind the marker of c"
+        assert consumer.position(at) == 9, "after the marker of c"
         assert await consumer.end_offsets(at) == {at: 9}
         producer.end("commit")
         assert await values_of(consumer, 1) == ["d"]
@@ -143,8 +143,8 @@ async def test_transactions(ground: Ground) -> None:
         assert await values_of(consumer, 7) == ["a", "a", "b", "b", "c", "c", "d"]
 
 
-async def test_the_leader_moves() -> None:
-    """It asks the new one, and reads each record once. On the mock alone: it takes several brokers."""
+async def test_consumer_follows_the_leader() -> None:
+    """It fetches from the new leader and reads each record once. Only on the mock, which has several brokers."""
     wire = Wire()
     with run_cluster(brokers=3, topics={"orders": 1}, config={"default.replication.factor": 3}) as cluster:
         cluster.produce("orders", ["before"])
@@ -163,9 +163,9 @@ async def test_the_leader_moves() -> None:
 
 
 @protocols
-async def test_a_static_member_restarts(ground: Ground, protocol: str) -> None:
-    """Back within its session it has its share again, and nobody else hears of it."""
-    topic, group, stays = ground.name("orders"), ground.name("group"), Notes()
+async def test_static_member_restarts_without_a_rebalance(ground: Ground, protocol: str) -> None:
+    """Within its session it gets its assignment again, without a rebalance for the other member."""
+    topic, group, stays = ground.name("orders"), ground.name("group"), RecordedCalls()
     ground.create_topic(topic, 4)
     how: dict[str, Any] = {"group": group, "topics": [topic], "group_protocol": protocol}
     async with (
@@ -178,7 +178,7 @@ async def test_a_static_member_restarts(ground: Ground, protocol: str) -> None:
             await until(lambda: len(one.assignment) == len(two.assignment) == 2)
             share, before = two.assignment, two.group_metadata
             inner.cancel_scope.cancel()
-        told = list(stays.told)
+        calls_before = list(stays.calls)
         async with consumer_at(ground, **how, group_instance_id="two") as two, trio.open_nursery() as inner:
             await inner.start(polls, two, [])
             after = two.group_metadata
@@ -186,7 +186,7 @@ async def test_a_static_member_restarts(ground: Ground, protocol: str) -> None:
             inner.cancel_scope.cancel()
         assert after.generation_id == before.generation_id == one.group_metadata.generation_id
         assert (after.member_id != before.member_id, after.group_instance_id) == (True, "two")
-        assert stays.told == told
+        assert stays.calls == calls_before
         nursery.cancel_scope.cancel()
 
 
@@ -209,7 +209,7 @@ async def test_seek_by_time(ground: Ground) -> None:
 
 @protocols
 async def test_commits_with_metadata(ground: Ground, protocol: str) -> None:
-    """Members commit and find it again; so does whoever assigns himself, in a group without members."""
+    """Commits of members, and of a consumer with assigned partitions in a group without members."""
     topic, group = ground.name("orders"), ground.name("group")
     ground.create_topic(topic, 2)
     ground.produce(topic, VALUES)
@@ -232,8 +232,8 @@ async def test_commits_with_metadata(ground: Ground, protocol: str) -> None:
 
 
 @protocols
-async def test_topic_is_deleted_and_created_again(ground: Ground, protocol: str) -> None:
-    """What the new one of this name has is read from its begin, though more was read of the old one."""
+async def test_recreated_topic_is_read_from_its_beginning(ground: Ground, protocol: str) -> None:
+    """The new topic is read from its beginning, although the position in the old one was higher."""
     topic, group = ground.name("orders"), ground.name("group")
     ground.create_topic(topic, 2)
     ground.produce(topic, VALUES)
@@ -257,7 +257,7 @@ async def test_topic_is_deleted_and_created_again(ground: Ground, protocol: str)
 
 
 @protocols
-async def test_a_pattern_sees_new_topics(ground: Ground, protocol: str) -> None:
+async def test_pattern_subscription_finds_new_topics(ground: Ground, protocol: str) -> None:
     name, group = ground.name("weather"), ground.name("group")
     ground.create_topic(f"{name}-rome")
     ground.produce(f"{name}-rome", ["sun"])
@@ -271,9 +271,9 @@ async def test_a_pattern_sees_new_topics(ground: Ground, protocol: str) -> None:
 
 
 @protocols
-async def test_member_beyond_max_poll_interval_rejoins(ground: Ground, protocol: str) -> None:
-    """After max_poll_interval it leaves; another takes all; with its next poll it has lost its share and gets another."""
-    topic, group, notes = ground.name("orders"), ground.name("group"), Notes()
+async def test_member_that_exceeds_max_poll_interval_rejoins(ground: Ground, protocol: str) -> None:
+    """After max_poll_interval it leaves, and the other member gets all; its next poll calls on_lost and rejoins."""
+    topic, group, notes = ground.name("orders"), ground.name("group"), RecordedCalls()
     ground.create_topic(topic, 2)
     how: dict[str, Any] = {"group": group, "topics": [topic], "group_protocol": protocol}
     async with consumer_at(ground, **how, max_poll_interval=1.0, listener=notes) as slow:
@@ -282,11 +282,11 @@ async def test_member_beyond_max_poll_interval_rejoins(ground: Ground, protocol:
         async with consumer_at(ground, **how) as other, trio.open_nursery() as nursery:
             nursery.start_soon(polls, other, [])
             await until(lambda: len(other.assignment) == 2)
-            assert notes.told == [("assigned", 2)]
-            assert len(slow.assignment) == 2, "it has not heard of it yet"
+            assert notes.calls == [("assigned", 2)]
+            assert len(slow.assignment) == 2, "its listener was not called yet"
             while len(slow.assignment) != 1 or len(other.assignment) != 1:
                 await slow.poll(0.05)
-            assert notes.told[1] == ("lost", 2)
+            assert notes.calls[1] == ("lost", 2)
             ground.produce(topic, ["zero"], partition=0)
             ground.produce(topic, ["one"], partition=1)
             ((_, mine),) = slow.assignment
@@ -295,8 +295,8 @@ async def test_member_beyond_max_poll_interval_rejoins(ground: Ground, protocol:
 
 
 @protocols
-async def test_cancelled_consumer_leaves(ground: Ground, protocol: str) -> None:
-    """The group is told at once, and does not wait for the end of a session."""
+async def test_cancelled_consumer_leaves_the_group(ground: Ground, protocol: str) -> None:
+    """It sends its leave request at once, so that the group need not wait for its session to expire."""
     topic, group, wire = ground.name("orders"), ground.name("group"), Wire()
     ground.create_topic(topic, 2)
     how: dict[str, Any] = {"group": group, "topics": [topic], "group_protocol": protocol}
@@ -318,8 +318,8 @@ async def test_cancelled_consumer_leaves(ground: Ground, protocol: str) -> None:
 
 
 @protocols
-async def test_the_broker_restarts(ground: Ground, protocol: str) -> None:
-    """It finds its coordinator again, goes on where it was, and what it committed is there."""
+async def test_consumer_survives_a_broker_restart(ground: Ground, protocol: str) -> None:
+    """It finds the coordinator again and continues at its position; its commits are still stored."""
     topic, group, wire = ground.name("orders"), ground.name("group"), Wire()
     ground.create_topic(topic, 2)
     ground.produce(topic, VALUES)
@@ -345,7 +345,7 @@ async def test_the_broker_restarts(ground: Ground, protocol: str) -> None:
 
 
 async def test_wakeup_during_join_group(ground: Ground) -> None:
-    """A JoinGroup waits for a member that does not poll; wakeup ends the poll, and the next one gets the share."""
+    """A JoinGroup waits for a member that does not poll: wakeup ends the poll, and a later one gets the assignment."""
     topic, group, wire = ground.name("orders"), ground.name("group"), Wire()
     ground.create_topic(topic, 2)
     how: dict[str, Any] = {"group": group, "topics": [topic]}
@@ -355,7 +355,7 @@ async def test_wakeup_during_join_group(ground: Ground) -> None:
         async with consumer_at(ground, wire, **how) as other, trio.open_nursery() as nursery:
 
             async def wake() -> None:
-                await until(lambda: any(one.api == "JoinGroup" and one.body.member_id for one in wire.asked))
+                await until(lambda: any(one.api == "JoinGroup" and one.body.member_id for one in wire.requests))
                 other.wakeup()
 
             nursery.start_soon(wake)
@@ -370,8 +370,8 @@ async def test_wakeup_during_join_group(ground: Ground) -> None:
             nursery.cancel_scope.cancel()
 
 
-async def test_new_member_gets_member_id_required(ground: Ground) -> None:
-    """MEMBER_ID_REQUIRED; it comes back with the id at once, and joins."""
+async def test_member_id_required(ground: Ground) -> None:
+    """It repeats the JoinGroup at once, with the id of the response."""
     topic, group, wire = ground.name("orders"), ground.name("group"), Wire()
     ground.create_topic(topic)
     async with consumer_at(ground, wire, group=group, topics=[topic]) as consumer:
@@ -382,7 +382,7 @@ async def test_new_member_gets_member_id_required(ground: Ground) -> None:
     assert (second.body.member_id, second.answer.error_code) == (first.answer.member_id, ErrorCode.NONE)
 
 
-REFUSED = [  # what a heartbeat is answered; what the listener hears; whether it joins again as who it was
+REFUSED = [  # error of a heartbeat, listener call, whether it rejoins with the same member id
     (ErrorCode.REBALANCE_IN_PROGRESS, "revoked", True),
     (ErrorCode.ILLEGAL_GENERATION, "lost", True),
     (ErrorCode.UNKNOWN_MEMBER_ID, "lost", False),
@@ -390,26 +390,26 @@ REFUSED = [  # what a heartbeat is answered; what the listener hears; whether it
 
 
 @pytest.mark.parametrize(("code", "what", "same"), REFUSED)
-async def test_a_heartbeat_is_refused(ground: Ground, code: ErrorCode, what: str, same: bool) -> None:
-    """It joins again and reads on where it was, each record once."""
-    topic, group, notes = ground.name("orders"), ground.name("group"), Notes()
+async def test_heartbeat_errors(ground: Ground, code: ErrorCode, what: str, same: bool) -> None:
+    """It rejoins and continues at its position; each record is read once."""
+    topic, group, notes = ground.name("orders"), ground.name("group"), RecordedCalls()
     ground.create_topic(topic)
     ground.produce(topic, ["before"])
     due: list[ErrorCode] = []
 
-    def forge(asked: Asked) -> None:
-        if asked.api == "Heartbeat" and due:
-            asked.answer.error_code = due.pop()
+    def forge(request: TappedRequest) -> None:
+        if request.api == "Heartbeat" and due:
+            request.answer.error_code = due.pop()
 
     wire = Wire(forge)
     how: dict[str, Any] = {"group": group, "topics": [topic], "assignors": ["range"], "listener": notes}
-    how["session_timeout"] = 1.0  # after which the broker, too, takes it for unknown
+    how["session_timeout"] = 1.0  # after it the broker removes the member, too
     async with consumer_at(ground, wire, **how) as consumer:
         assert await values_of(consumer, 1) == ["before"]
         await consumer.commit()
         was = consumer.group_metadata
         due.append(code)
-        while notes.told != [("assigned", 1), (what, 1), ("assigned", 1)]:
+        while notes.calls != [("assigned", 1), (what, 1), ("assigned", 1)]:
             assert await consumer.poll(0.05) == []
         again = next(one for one in wire.of("JoinGroup") if one.answer.generation_id > was.generation_id or not same)
         assert (wire.of("JoinGroup")[-1].body.member_id == was.member_id) == same, again
@@ -417,7 +417,7 @@ async def test_a_heartbeat_is_refused(ground: Ground, code: ErrorCode, what: str
         assert await values_of(consumer, 1) == ["after"]
 
 
-async def test_member_without_common_assignor_is_refused(ground: Ground) -> None:
+async def test_member_without_a_common_assignor_is_rejected(ground: Ground) -> None:
     topic, group = ground.name("orders"), ground.name("group")
     ground.create_topic(topic)
     how: dict[str, Any] = {"group": group, "topics": [topic]}
@@ -429,40 +429,40 @@ async def test_member_without_common_assignor_is_refused(ground: Ground) -> None
                 await second.poll()
 
 
-async def test_a_group_that_may_not_be_joined(ground: Ground) -> None:
+async def test_group_authorization_failed(ground: Ground) -> None:
     topic, group = ground.name("orders"), ground.name("group")
 
-    def forge(asked: Asked) -> None:
-        if asked.api == "FindCoordinator":
-            asked.answer.coordinators[0].error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    def forge(request: TappedRequest) -> None:
+        if request.api == "FindCoordinator":
+            request.answer.coordinators[0].error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
     async with consumer_at(ground, Wire(forge), group=group, topics=[topic]) as consumer:
         with pytest.raises(AuthorizationFailed, match=f"coordinator of group {group}: GROUP_AUTHORIZATION_FAILED"):
             await consumer.poll()
 
 
-async def test_group_chooses_an_assignor_the_member_lacks(ground: Ground) -> None:
+async def test_group_chooses_an_unknown_assignor(ground: Ground) -> None:
     topic, group = ground.name("orders"), ground.name("group")
     ground.create_topic(topic)
 
-    def forge(asked: Asked) -> None:
-        if asked.api == "JoinGroup" and not asked.answer.error_code:
-            asked.answer.protocol_name = "weighted"
+    def forge(request: TappedRequest) -> None:
+        if request.api == "JoinGroup" and not request.answer.error_code:
+            request.answer.protocol_name = "weighted"
 
     async with consumer_at(ground, Wire(forge), group=group, topics=[topic], assignors=["range"]) as consumer:
         with pytest.raises(UnknownAssignor, match="'weighted', this member has range"):
             await consumer.poll()
 
 
-async def test_two_coordinators_are_not_believed(ground: Ground) -> None:
-    """The user is told; if he polls again, it asks again."""
+async def test_find_coordinator_response_with_two_coordinators(ground: Ground) -> None:
+    """The poll raises an error, and the next one sends the lookup again."""
     topic, group = ground.name("orders"), ground.name("group")
     ground.create_topic(topic)
     due = [1]
 
-    def forge(asked: Asked) -> None:
-        if asked.api == "FindCoordinator" and due:
-            asked.answer.coordinators *= 1 + due.pop()
+    def forge(request: TappedRequest) -> None:
+        if request.api == "FindCoordinator" and due:
+            request.answer.coordinators *= 1 + due.pop()
 
     async with consumer_at(ground, Wire(forge), group=group, topics=[topic]) as consumer:
         with pytest.raises(ConsumerError, match="FindCoordinator returned 2 coordinators"):
@@ -471,8 +471,8 @@ async def test_two_coordinators_are_not_believed(ground: Ground) -> None:
             await consumer.poll(0.05)
 
 
-async def test_any_broker_names_the_coordinator() -> None:
-    """Whoever it begins with, it joins at the same one; and asks once. On the mock alone: it takes several brokers."""
+async def test_every_broker_finds_the_same_coordinator() -> None:
+    """From each bootstrap broker it finds the same coordinator, with one lookup. Only on the mock."""
     with run_cluster(brokers=3, topics={"orders": 1}, config={"group.initial.rebalance.delay.ms": 0}) as cluster:
         coordinator = {node.node_id: node.port for node in cluster.nodes}[cluster.coordinator("billing")]
         for node in cluster.nodes:
@@ -488,8 +488,8 @@ async def test_any_broker_names_the_coordinator() -> None:
 
 
 @pytest.mark.parametrize("busy", range(3))
-async def test_the_least_busy_broker_is_asked(busy: int) -> None:
-    """Connected with three, it asks one of the two that hold no fetch."""
+async def test_lookup_goes_to_the_least_loaded_broker(busy: int) -> None:
+    """Of three connected brokers it asks one of the two without a Fetch in flight."""
     wire, partitions = Wire(), [("orders", number) for number in range(3)]
     with run_cluster(brokers=3, topics={"orders": 3}) as cluster:
         how: dict[str, Any] = {"group": "billing", "partitions": partitions, "fetch_max_wait": 0.5}
@@ -497,18 +497,18 @@ async def test_the_least_busy_broker_is_asked(busy: int) -> None:
             while len({one.port for one in wire.of("Fetch")}) < 3:
                 await consumer.poll(0.05)
             consumer.pause(*(partition for partition in partitions if partition[1] != busy))
-            while len(under_way := [one for one in wire.asked if one.api == "Fetch" and one.answer is None]) != 1:
+            while len(in_flight := [one for one in wire.requests if one.api == "Fetch" and one.answer is None]) != 1:
                 await consumer.poll(0.05)
-            asked = len(wire.asked)
+            asked = len(wire.requests)
             cluster.move_coordinator("billing", (cluster.coordinator("billing") + 1) % 3)
             await consumer.commit({partitions[0]: 0})
-            again = [one for one in wire.asked[asked:] if one.api == "FindCoordinator"]
+            again = [one for one in wire.requests[asked:] if one.api == "FindCoordinator"]
             assert again
-            assert under_way[0].port not in {one.port for one in again}
+            assert in_flight[0].port not in {one.port for one in again}
 
 
-async def test_member_is_evicted_while_it_joins(ground: Ground) -> None:
-    """Its JoinGroup is answered to one who is no member any more; it joins anew, and the user need not know."""
+async def test_member_removed_during_join_group_rejoins(ground: Ground) -> None:
+    """It loses its membership during a JoinGroup and joins again, without an error to the user."""
     topic, group = ground.name("orders"), ground.name("group")
     ground.create_topic(topic, 2)
     how: dict[str, Any] = {"group": group, "topics": [topic], "session_timeout": 1.0, "enable_auto_commit": False}
@@ -517,7 +517,7 @@ async def test_member_is_evicted_while_it_joins(ground: Ground) -> None:
             await busy.poll(0.05)
         wire = Wire()
         async with consumer_at(ground, wire, **how) as other, trio.open_nursery() as nursery:
-            while not any(one.body.member_id for one in wire.asked if one.api == "JoinGroup"):
+            while not any(one.body.member_id for one in wire.requests if one.api == "JoinGroup"):
                 await other.poll(0.05)
             other._engine.member.handle_commit_error(ErrorCode.UNKNOWN_MEMBER_ID)  # type: ignore[union-attr]
             nursery.start_soon(polls, busy, [])

@@ -1,4 +1,4 @@
-"""Our consumer in one group with kafka-python, confluent-kafka and Java, on the mock and on real brokers (``ground``)."""
+"""mockbroker.consumer in one group with kafka-python, confluent-kafka and Java, on the mock and on real brokers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ more = partial(pytest.param, marks=pytest.mark.more)
 
 
 def others(assignor: str) -> list[str]:
-    """Those that know it."""
+    """Return the other clients that have this assignor."""
     return [family for family in OTHERS if assignor in ASSIGNORS[family]]
 
 
@@ -22,8 +22,8 @@ def others(assignor: str) -> list[str]:
     "assignor",
     ["range", more("roundrobin"), more("sticky"), pytest.param("cooperative-sticky", marks=pytest.mark.real)],
 )
-def test_ours_leads(gathering: Gathering, assignor: str) -> None:
-    """It comes first, so it assigns; the others take what it planned. One leaves, one comes."""
+def test_our_consumer_leads(gathering: Gathering, assignor: str) -> None:
+    """It joins first and assigns; the others apply its assignments. One member leaves, another joins."""
     stage = gathering
     (ours,) = stage.come(OURS, assignor=assignor)
     stage.check_reading()
@@ -39,8 +39,8 @@ def test_ours_leads(gathering: Gathering, assignor: str) -> None:
 
 
 @pytest.mark.parametrize("assignor", [more("range"), more("roundrobin"), more("sticky"), "cooperative-sticky"])
-def test_ours_follows(gathering: Gathering, assignor: str) -> None:
-    """Another leads, and leaves; ours goes, and comes back."""
+def test_our_consumer_follows(gathering: Gathering, assignor: str) -> None:
+    """Another member leads and leaves; ours leaves and rejoins."""
     stage = gathering
     first, *rest = others(assignor)
     (leader,) = stage.come(first, assignor=assignor)
@@ -58,8 +58,8 @@ def test_ours_follows(gathering: Gathering, assignor: str) -> None:
 
 @pytest.mark.since("4.0")
 @pytest.mark.parametrize("assignor", ["uniform", more("range")])
-def test_the_consumer_protocol(gathering: Gathering, assignor: str) -> None:
-    """KIP-848: the broker assigns, and ours gives up and takes like the others."""
+def test_consumer_protocol(gathering: Gathering, assignor: str) -> None:
+    """KIP-848: the broker assigns, and all clients revoke and add partitions alike."""
     stage = gathering
     how = {"assignor": assignor, "protocol": "consumer"}
     (ours,) = stage.come(OURS, **how)
@@ -75,7 +75,7 @@ def test_the_consumer_protocol(gathering: Gathering, assignor: str) -> None:
 
 @pytest.mark.since("4.0")
 @pytest.mark.parametrize(("classic", "consumer"), [more(OURS, "java"), more("java", OURS), more(OURS, OURS)])
-def test_a_group_migrates(gathering: Gathering, classic: str, consumer: str) -> None:
+def test_group_migrates_between_protocols(gathering: Gathering, classic: str, consumer: str) -> None:
     """From the classic protocol to the consumer protocol and back, member by member."""
     stage = gathering
     old = stage.come(classic, assignor="range")

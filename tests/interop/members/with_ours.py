@@ -1,4 +1,4 @@
-"""A group member with mockbroker.consumer. Beside what the others tell, it tells the plan of each group that it leads."""
+"""A group member with mockbroker.consumer. Unlike the others, it also reports the assignments that it makes as leader."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -26,31 +26,31 @@ class Listener(RebalanceListener):
         tell("revoked", partitions=sorted(partitions))
 
 
-def telling(name: str) -> Assignor:
-    """The assignor of this name; it tells what it planned."""
+def reporting_assignor(name: str) -> Assignor:
+    """Return the assignor of this name; it also reports its assignments."""
     kind = type(assignor(name))
 
-    class Telling(kind):
+    class ReportingAssignor(kind):
         def assign(self, topics: Mapping[str, Any], members: Sequence[Any]) -> dict[str, Any]:
             plan = super().assign(topics, members)
             tell("planned", shares={member_id: sorted(share.partitions) for member_id, share in plan.items()})
             return plan
 
-    return Telling()
+    return ReportingAssignor()
 
 
 def settings() -> dict[str, Any]:
     if OPTIONS["protocol"] == "consumer":
         return {"group_protocol": "consumer", "group_remote_assignor": OPTIONS["assignor"]}
     return {
-        "assignors": [telling(name) for name in OPTIONS["assignor"].split(",")],
+        "assignors": [reporting_assignor(name) for name in OPTIONS["assignor"].split(",")],
         "session_timeout": OPTIONS["session_ms"] / 1000,
         "heartbeat_interval": OPTIONS["heartbeat_ms"] / 1000,
     }
 
 
-async def committed(consumer: Consumer) -> bool:
-    """False if the group has moved on, as this member will with its next poll."""
+async def try_commit(consumer: Consumer) -> bool:
+    """Commit; return False if the group rebalances, which the next poll joins."""
     try:
         await consumer.commit()
     except (CommitFailed, RebalanceInProgress):
@@ -76,7 +76,7 @@ async def main() -> None:
         while asked != "leave":
             for record in await consumer.poll(POLL):
                 tell_record(record.topic, record.partition, record.offset, record.value)
-            if asked == "commit" and await committed(consumer):
+            if asked == "commit" and await try_commit(consumer):
                 tell("committed")
                 asked = ""
             asked = asked or command()

@@ -12,7 +12,7 @@ CONFIG = {"group.initial.rebalance.delay.ms": 0}
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 async def test_commit_fails_until_the_member_has_rejoined(protocol: str) -> None:
-    heard: list[ConsumerError | None] = []
+    calls: list[ConsumerError | None] = []
     settings = {"group_protocol": protocol, "auto_offset_reset": "earliest", "max_poll_interval": 0.2}
     async with open_cluster(topics={"orders": 1}, config=CONFIG) as cluster:
         cluster.produce("orders", ["tea", "milk"])
@@ -23,11 +23,11 @@ async def test_commit_fails_until_the_member_has_rejoined(protocol: str) -> None
             await cluster.wait_group("billing", "Empty", members=0)
             with pytest.raises(CommitFailed):
                 await consumer.commit()
-            consumer.commit_nowait({("orders", 0): 1}, lambda _, error: heard.append(error))
+            consumer.commit_nowait({("orders", 0): 1}, lambda _, error: calls.append(error))
             assert cluster.committed("billing") == {}
             while len(await consumer.poll()) < 2:  # it rejoins, and reads uncommitted records again
                 pass
-            assert [type(error) for error in heard] == [CommitFailed]
+            assert [type(error) for error in calls] == [CommitFailed]
             await consumer.commit()
             assert cluster.committed("billing") == {("orders", 0): 2}
 

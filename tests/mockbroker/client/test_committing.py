@@ -31,9 +31,14 @@ def test_offset_commit_request_fields(newest: int, by_id: bool) -> None:
         {T0: OffsetAndMetadata(8, "mine", 3), T1: OffsetAndMetadata(9)}, 60.0, retried=True
     )
     cluster.settle()
-    asked = cluster.request("OffsetCommit")
-    sent = asked.body
-    assert (asked.version, sent.group_id, sent.generation_id_or_member_epoch, sent.member_id) == (newest, "g", 5, "me")
+    sent_request = cluster.request("OffsetCommit")
+    sent = sent_request.body
+    assert (sent_request.version, sent.group_id, sent.generation_id_or_member_epoch, sent.member_id) == (
+        newest,
+        "g",
+        5,
+        "me",
+    )
     (topic,) = sent.topics
     assert (topic.name, topic.topic_id) == (("", topic_id("t")) if by_id else ("t", topic_id("t").__class__(int=0)))
     lines = [
@@ -166,8 +171,8 @@ def test_async_commits_finish_in_order() -> None:
     cluster = stable()
     commits = [cluster.commit({T0: offset}, retried=False) for offset in (8, 9, 10)]
     cluster.commit({T0: 11})
-    for asked in list(cluster.pending("OffsetCommit")):
-        cluster.answer_commit(request=asked)
+    for sent_request in list(cluster.pending("OffsetCommit")):
+        cluster.answer_commit(request=sent_request)
     assert list(cluster.engine.committer.finished) == commits, "without those that the user waits for"
 
 
@@ -197,8 +202,8 @@ def test_static_member_needs_offset_commit_v7() -> None:
 
 def test_auto_commit_interval_and_retry_after_a_failure() -> None:
     cluster = stable(enable_auto_commit=True)
-    asked = cluster.wait_for("OffsetCommit")
-    assert asked.at == pytest.approx(5.0)
+    sent_request = cluster.wait_for("OffsetCommit")
+    assert sent_request.at == pytest.approx(5.0)
     cluster.answer_commit(E.COORDINATOR_LOAD_IN_PROGRESS)
     assert cluster.wait_for("OffsetCommit").at == pytest.approx(5.1)
     cluster.answer_commit()

@@ -56,16 +56,16 @@ class RecordingListener(RebalanceListener):
     """A listener that records its calls with their times."""
 
     def __init__(self) -> None:
-        self.said: list[tuple[str, list[int]]] = []
+        self.calls: list[tuple[str, list[int]]] = []
 
     async def on_revoked(self, consumer: Consumer, partitions: Sequence[tuple[str, int]]) -> None:
-        self.said.append(("revoked", [number for _, number in partitions]))
+        self.calls.append(("revoked", [number for _, number in partitions]))
 
     async def on_assigned(self, consumer: Consumer, partitions: Sequence[tuple[str, int]]) -> None:
-        self.said.append(("assigned", [number for _, number in partitions]))
+        self.calls.append(("assigned", [number for _, number in partitions]))
 
     async def on_lost(self, consumer: Consumer, partitions: Sequence[tuple[str, int]]) -> None:
-        self.said.append(("lost", [number for _, number in partitions]))
+        self.calls.append(("lost", [number for _, number in partitions]))
 
 
 # --- membership ------------------------------------------------------------------------------------------------------
@@ -75,13 +75,13 @@ class RecordingListener(RebalanceListener):
 async def test_a_consumer_reads_commits_and_leaves(autojump_clock, protocol: str) -> None:
     async with cluster_of() as cluster:
         cluster.produce("t", ["a", "b", "c"], partition=0)
-        heard = RecordingListener()
-        async with consumer_of(cluster, listener=heard, group_protocol=protocol) as consumer:
+        listener = RecordingListener()
+        async with consumer_of(cluster, listener=listener, group_protocol=protocol) as consumer:
             records = await consumer.poll(10)
             assert [record.value for record in records] == [b"a", b"b", b"c"]
             assert assigned_numbers(consumer) == [0, 1, 2, 3]
             assert consumer.group_metadata.generation_id == 1
-        assert heard.said == [("assigned", [0, 1, 2, 3]), ("revoked", [0, 1, 2, 3])]
+        assert listener.calls == [("assigned", [0, 1, 2, 3]), ("revoked", [0, 1, 2, 3])]
         assert cluster.committed("g")["t", 0] == 3
         assert cluster.groups()["g"].state == "Empty"
         with pytest.raises(IllegalUse, match="closed"):
@@ -133,17 +133,17 @@ async def test_a_poll_may_wait_longer_than_max_poll_interval(autojump_clock, pro
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 async def test_member_that_exceeds_max_poll_interval_rejoins(autojump_clock, protocol: str) -> None:
     async with cluster_of() as cluster:
-        heard = RecordingListener()
-        async with consumer_of(cluster, max_poll_interval=60.0, listener=heard, group_protocol=protocol) as consumer:
+        listener = RecordingListener()
+        async with consumer_of(cluster, max_poll_interval=60.0, listener=listener, group_protocol=protocol) as consumer:
             await consumer.poll(1)
             await trio.sleep(50)
             await consumer.poll(1)
-            assert heard.said == [("assigned", [0, 1, 2, 3])]
+            assert listener.calls == [("assigned", [0, 1, 2, 3])]
             await trio.sleep(61)
             with pytest.raises(CommitFailed):
                 await consumer.commit({("t", 0): 1})
             await consumer.poll(1)
-            assert heard.said[1:] == [("lost", [0, 1, 2, 3]), ("assigned", [0, 1, 2, 3])]
+            assert listener.calls[1:] == [("lost", [0, 1, 2, 3]), ("assigned", [0, 1, 2, 3])]
 
 
 async def test_auto_commit_during_polls(autojump_clock) -> None:
@@ -170,8 +170,8 @@ async def test_pattern_subscription_finds_a_new_topic(autojump_clock) -> None:
 
 async def test_lost_coordinator_connection_is_reopened(autojump_clock) -> None:
     async with cluster_of() as cluster:
-        network, heard = InProcessNetwork(cluster), RecordingListener()
-        async with consumer_of(cluster, network=network, listener=heard) as consumer:
+        network, listener = InProcessNetwork(cluster), RecordingListener()
+        async with consumer_of(cluster, network=network, listener=listener) as consumer:
             await consumer.poll(1)
             for _, stream in network.streams:
                 stream.hang_up()
@@ -180,7 +180,7 @@ async def test_lost_coordinator_connection_is_reopened(autojump_clock) -> None:
             assert len(network.streams) > made
             cluster.produce("t", ["a"], partition=0)
             assert len(await consumer.poll(10)) == 1
-        assert heard.said == [("assigned", [0, 1, 2, 3]), ("revoked", [0, 1, 2, 3])]
+        assert listener.calls == [("assigned", [0, 1, 2, 3]), ("revoked", [0, 1, 2, 3])]
 
 
 async def test_connection_is_retried_until_the_broker_is_up(autojump_clock) -> None:
@@ -240,12 +240,12 @@ async def test_out_of_range_position_is_reset_without_delay(autojump_clock) -> N
             assert (record.offset, trio.current_time() - before < 1.0) == (0, True)
 
 
-@pytest.mark.parametrize("how", ["how many partitions", "where they end"])
-async def test_invalid_topic_fails_the_lookup_and_no_poll(autojump_clock, how: str) -> None:
+@pytest.mark.parametrize("lookup", ["partitions_for", "end_offsets"])
+async def test_invalid_topic_fails_the_lookup_and_no_poll(autojump_clock, lookup: str) -> None:
     async with cluster_of() as cluster, consumer_of(cluster) as consumer:
         cluster.produce("t", ["a"], partition=0)
         await consumer.poll(10)
-        ends = how == "where they end"
+        ends = lookup == "end_offsets"
         with pytest.raises(BrokerError, match="INVALID_TOPIC_EXCEPTION"):
             await (consumer.end_offsets(("no topic", 0)) if ends else consumer.partitions_for("no topic"))
         cluster.produce("t", ["b"], partition=0)
@@ -406,13 +406,13 @@ async def test_listener_cannot_poll_unsubscribe_or_close(autojump_clock, use: st
         async def on_assigned(self, consumer: Consumer, partitions: Sequence[tuple[str, int]]) -> None:
             await (consumer.unsubscribe() if use == "unsubscribe" else USES[use](consumer))
 
-    heard = Bad()
+    listener = Bad()
     async with cluster_of() as cluster:
-        async with consumer_of(cluster, listener=heard) as consumer:
+        async with consumer_of(cluster, listener=listener) as consumer:
             with pytest.raises(IllegalUse, match="a rebalance listener cannot"):
                 await consumer.poll(5)
             assert assigned_numbers(consumer) == [0, 1, 2, 3]
-        assert heard.said == [("revoked", [0, 1, 2, 3])]
+        assert listener.calls == [("revoked", [0, 1, 2, 3])]
 
 
 # --- closing --------------------------------------------------------------------------------------------------------
@@ -431,23 +431,23 @@ async def read_and_raise(raised: Exception, consumers: AbstractAsyncContextManag
 async def test_error_in_the_block_is_raised_and_nothing_is_committed(autojump_clock) -> None:
     async with cluster_of() as cluster:
         cluster.produce("t", ["a"], partition=0)
-        heard, raised = RecordingListener(), UserError()
+        listener, raised = RecordingListener(), UserError()
         with pytest.raises(UserError) as caught:
-            await read_and_raise(raised, consumer_of(cluster, listener=heard))
+            await read_and_raise(raised, consumer_of(cluster, listener=listener))
         assert caught.value is raised
-        assert heard.said[-1] == ("revoked", [0, 1, 2, 3])
+        assert listener.calls[-1] == ("revoked", [0, 1, 2, 3])
         assert (cluster.committed("g"), cluster.groups()["g"].state) == ({}, "Empty")
 
 
 async def test_cancelled_consumer_leaves_the_group(autojump_clock) -> None:
     async with cluster_of() as cluster:
-        heard = RecordingListener()
+        listener = RecordingListener()
         with trio.move_on_after(20) as scope:
-            async with consumer_of(cluster, listener=heard) as consumer:
+            async with consumer_of(cluster, listener=listener) as consumer:
                 async for _ in consumer:
                     pass
         assert scope.cancelled_caught
-        assert heard.said[-1] == ("revoked", [0, 1, 2, 3])
+        assert listener.calls[-1] == ("revoked", [0, 1, 2, 3])
         assert cluster.groups()["g"].state == "Empty"
         assert trio.current_time() < 21
 
@@ -479,16 +479,16 @@ async def test_listener_error_on_close_is_raised_after_leaving(autojump_clock) -
 
 async def test_close_without_a_cluster_is_quick_and_calls_the_listener(autojump_clock) -> None:
     async with cluster_of() as cluster:
-        network, heard = InProcessNetwork(cluster), RecordingListener()
+        network, listener = InProcessNetwork(cluster), RecordingListener()
         cluster.produce("t", ["a"], partition=0)
-        async with consumer_of(cluster, network=network, listener=heard) as consumer:
+        async with consumer_of(cluster, network=network, listener=listener) as consumer:
             await consumer.poll(5)
             network.down = {0}
             for _, stream in network.streams:
                 stream.hang_up()
             began = trio.current_time()
         assert trio.current_time() - began <= 10.1
-        assert heard.said[-1] == ("revoked", [0, 1, 2, 3])
+        assert listener.calls[-1] == ("revoked", [0, 1, 2, 3])
 
 
 async def test_commit_callbacks_are_called_before_close_returns(autojump_clock) -> None:
@@ -506,8 +506,8 @@ async def test_commit_callbacks_are_called_before_close_returns(autojump_clock) 
 @pytest.mark.parametrize("give_up", [Consumer.unsubscribe, partial(Consumer.subscribe, topics=[])], ids=["", "none"])
 async def test_unsubscribe_leaves_and_subscribe_rejoins(autojump_clock, give_up) -> None:
     async with cluster_of() as cluster:
-        heard = RecordingListener()
-        async with consumer_of(cluster, listener=heard) as consumer:
+        listener = RecordingListener()
+        async with consumer_of(cluster, listener=listener) as consumer:
             await consumer.poll(1)
             await give_up(consumer)
             assert (consumer.assignment, consumer.subscription) == (frozenset(), frozenset())
@@ -518,7 +518,7 @@ async def test_unsubscribe_leaves_and_subscribe_rejoins(autojump_clock, give_up)
             await consumer.subscribe(["t"])
             await consumer.poll(1)
             assert assigned_numbers(consumer) == [0, 1, 2, 3]
-        assert [what for what, _ in heard.said] == ["assigned", "revoked", "assigned", "revoked"]
+        assert [name for name, _ in listener.calls] == ["assigned", "revoked", "assigned", "revoked"]
 
 
 async def test_unsubscribe_leaves_and_others_get_its_partitions(autojump_clock) -> None:

@@ -21,9 +21,9 @@ JOINING, STABLE, RECONCILING = ConsumerState.JOINING, ConsumerState.STABLE, Cons
 ACKNOWLEDGING, FENCED, UNSUBSCRIBED = ConsumerState.ACKNOWLEDGING, ConsumerState.FENCED, ConsumerState.UNSUBSCRIBED
 
 
-def subscribed(what: Iterable[str] | re.Pattern[str] = ("t",), /, **settings: Any) -> FakeCluster:
+def subscribed(topics: Iterable[str] | re.Pattern[str] = ("t",), /, **settings: Any) -> FakeCluster:
     cluster = FakeCluster(group_protocol="consumer", **settings)
-    cluster.engine.subscribe(what if isinstance(what, re.Pattern) else list(what))
+    cluster.engine.subscribe(topics if isinstance(topics, re.Pattern) else list(topics))
     return cluster
 
 
@@ -135,14 +135,14 @@ def test_static_member_sends_its_instance_id_each_time() -> None:
 def test_assignment_is_acknowledged_after_the_listener() -> None:
     cluster = subscribed()
     cluster.poll()
-    heard = []
-    cluster.on_listener_call = lambda what: heard.append((what, cluster.count(HEARTBEAT), cluster.member.state))
+    calls = []
+    cluster.on_listener_call = lambda method: calls.append((method, cluster.count(HEARTBEAT), cluster.member.state))
     cluster.answer_consumer_heartbeat(1, [T0, T1], polling=False)
     assert (cluster.member.state, cluster.assigned, cluster.pending(HEARTBEAT)) == (RECONCILING, [], []), (
         "it waits for a poll"
     )
     cluster.poll()
-    assert heard == [("assigned", 1, RECONCILING)]
+    assert calls == [("assigned", 1, RECONCILING)]
     assert (cluster.member.state, cluster.assigned) == (ACKNOWLEDGING, ["t0", "t1"])
     assert sent_fields(cluster) == {"epoch": 1, "owned": target(0, 1)}
     cluster.answer_consumer_heartbeat(1)
@@ -178,7 +178,7 @@ def test_slow_listener_heartbeats_continue_then_acknowledgement() -> None:
     cluster.answer_consumer_heartbeat(1, [T0], polling=False)
     between = []
 
-    def slow(what: str) -> None:
+    def slow(method: str) -> None:
         cluster.wait_for(HEARTBEAT, polling=False)
         between.append(sent_fields(cluster))
 
@@ -198,7 +198,7 @@ def test_new_target_during_a_slow_listener() -> None:
     cluster.wait_for(HEARTBEAT)
     cluster.answer_consumer_heartbeat(1, [T0], polling=False)
 
-    def slow(what: str) -> None:
+    def slow(method: str) -> None:
         cluster.on_listener_call = lambda _: None
         cluster.wait_for(HEARTBEAT, polling=False)
         cluster.answer_consumer_heartbeat(1, [T2], polling=False)
@@ -252,11 +252,11 @@ def test_records_of_the_latest_poll_are_not_committed() -> None:
     assert cluster.listener_calls[1:] == [("revoked", ["t1"])]
 
 
-@pytest.mark.parametrize("what", ["revoked", "assigned"])
-def test_listener_error_is_raised_by_poll_and_acknowledged(what: str) -> None:
+@pytest.mark.parametrize("method", ["revoked", "assigned"])
+def test_listener_error_is_raised_by_poll_and_acknowledged(method: str) -> None:
     cluster = stable_member([T0, T1])
     cluster.wait_for(HEARTBEAT)
-    cluster.listener_raises[what] = OSError("mine")
+    cluster.listener_raises[method] = OSError("mine")
     with pytest.raises(OSError, match="mine"):
         cluster.answer_consumer_heartbeat(1, [T1, T2])
     cluster.poll()
@@ -287,7 +287,7 @@ def test_member_fenced_during_a_slow_listener() -> None:
     cluster.wait_for(HEARTBEAT)
     cluster.answer_consumer_heartbeat(1, [T0], polling=False)
 
-    def slow(what: str) -> None:
+    def slow(method: str) -> None:
         cluster.on_listener_call = lambda _: None
         cluster.wait_for(HEARTBEAT, polling=False)
         cluster.answer_consumer_heartbeat(0, error=E.FENCED_MEMBER_EPOCH, polling=False)

@@ -43,15 +43,15 @@ def test_lookup_goes_to_the_least_loaded_node() -> None:
             network.send_request(network.broker(node), METADATA.key, lambda _: MetadataRequest())
     cluster.settle()
     assert [network.broker(node).in_flight for node in (1, 2, 3)] == [3, 1, 2]
-    asked = []
+    request = []
     cluster.answers["FindCoordinator"] = lambda _: None
     for _ in range(4):
         cluster.engine.coordinator.node = None
         cluster.engine.coordinator._lookup.in_flight = False
         cluster.settle()
-        asked.append([one for one in cluster.requests if one.api == "FindCoordinator"][-1].node)
-    assert asked[0] == 2
-    assert set(asked[1:3]) == {2, 3}, "equally loaded"
+        request.append([one for one in cluster.requests if one.api == "FindCoordinator"][-1].node)
+    assert request[0] == 2
+    assert set(request[1:3]) == {2, 3}, "equally loaded"
 
 
 def test_no_lookup_while_the_coordinator_is_known() -> None:
@@ -81,8 +81,8 @@ def test_unreachable_coordinator_is_looked_up_after_a_backoff() -> None:
     cluster.poll()
     cluster.wait(1.0, polling=True)
     assert cluster.engine.coordinator.node is None
-    asked = cluster.count("FindCoordinator")
-    assert 2 <= asked <= 8, "with a backoff"
+    request = cluster.count("FindCoordinator")
+    assert 2 <= request <= 8, "with a backoff"
     cluster.coordinator = 2
     cluster.wait_for("JoinGroup", within=2.0)
     assert cluster.request("JoinGroup").node == 2
@@ -92,8 +92,8 @@ def test_coordinator_that_moves_gets_a_new_connection() -> None:
     cluster = subscribed()
     cluster.make_stable()
     cluster.coordinator = 3
-    asked = cluster.wait_for("Heartbeat")
-    cluster.cut(asked.link, polling=False)
+    request = cluster.wait_for("Heartbeat")
+    cluster.cut(request.link, polling=False)
     cluster.wait(1.0)
     assert cluster.engine.coordinator.node.port == 9003
     cluster.wait_for("Heartbeat", polling=False)
@@ -110,7 +110,7 @@ def test_successful_lookup_renews_the_session() -> None:
     assert cluster.member.heartbeat.session == 47.0
 
 
-def found(*keys: str) -> FindCoordinatorResponse:
+def coordinators(*keys: str) -> FindCoordinatorResponse:
     one = FindCoordinatorResponse.Coordinator
     return FindCoordinatorResponse(coordinators=[one(key=key, node_id=1, host="node1", port=9001) for key in keys])
 
@@ -119,7 +119,7 @@ def test_response_about_another_group_is_retried() -> None:
     cluster = subscribed()
     del cluster.answers["FindCoordinator"]
     cluster.poll()
-    cluster.answer("FindCoordinator", found("other"))
+    cluster.answer("FindCoordinator", coordinators("other"))
     assert cluster.engine.coordinator.node is None
     cluster.wait_for("FindCoordinator", within=1.0)
 
@@ -132,7 +132,7 @@ def test_response_needs_exactly_one_coordinator(keys: tuple[str, ...]) -> None:
     with pytest.raises(
         ConsumerError, match=f"FindCoordinator returned {len(keys)} coordinators of group g, expected 1"
     ):
-        cluster.answer("FindCoordinator", found(*keys))
+        cluster.answer("FindCoordinator", coordinators(*keys))
     assert cluster.engine.coordinator.node is None
 
 

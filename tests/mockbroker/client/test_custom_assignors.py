@@ -32,10 +32,10 @@ class RackNetwork(InProcessNetwork):
     async def connect(self, host: str, port: int) -> trio.abc.Stream:
         stream = await super().connect(host, port)
         node, inside = self.streams[-1]
-        right = inside.line.ask
+        send = inside.line.ask
 
-        async def ask(*asked: Any) -> Any:
-            answer = await right(*asked)
+        async def ask(*request: Any) -> Any:
+            answer = await send(*request)
             match answer:
                 case MetadataResponse(brokers=brokers):
                     for broker in brokers:
@@ -59,7 +59,7 @@ async def members(
 ) -> AsyncIterator[Any]:
     """Open consumers by name, each with its assignor, in one group, and wait until the group is stable."""
     async with AsyncExitStack() as stack:
-        found: dict[str, Consumer] = {}
+        consumers: dict[str, Consumer] = {}
         for name, assignor in carried.items():
             consumer = open_consumer(
                 cluster.bootstrap_servers,
@@ -72,9 +72,9 @@ async def members(
                 auto_offset_reset="earliest",
                 **options,
             )
-            found[name] = await stack.enter_async_context(consumer)
-        await poll_for_a_while(found)
-        yield found
+            consumers[name] = await stack.enter_async_context(consumer)
+        await poll_for_a_while(consumers)
+        yield consumers
 
 
 async def poll_for_a_while(consumers: Mapping[str, Consumer]) -> list[int]:
@@ -135,7 +135,7 @@ async def test_sticky_assignor_keeps_its_assignment_between_rounds(autojump_cloc
         await poll_for_a_while(consumers)
         after = assignments(consumers)
         assert [len(share) for share in after.values()] == [3, 3]
-        assert sum(len({*share} & {*before[who]}) for who, share in after.items()) == kept
+        assert sum(len({*share} & {*before[name]}) for name, share in after.items()) == kept
 
 
 class RecordingAssignor(Assignor):

@@ -151,8 +151,8 @@ async def test_consumer_follows_a_coordinator_that_moves_and_dies(autojump_clock
             second = (first + 1) % 3
             cluster.move_coordinator("g", second)
             await consumer.poll(20)
-            asked = [request.node for request in cluster.requests("Heartbeat")]
-            assert (asked[0], asked[-1]) == (first, second)
+            received = [request.node for request in cluster.requests("Heartbeat")]
+            assert (received[0], received[-1]) == (first, second)
             network.down.add(second)
             for node, stream in network.streams:
                 if node == second:

@@ -40,10 +40,12 @@ class FaultyCluster:
         self.cluster = cluster = FakeCluster(topics=TOPICS, enable_auto_commit=True, **settings)
         self.generation = 0
         self.owned: list[str] = []
-        self.heard = self.checked = 0
+        self.checked_calls = self.checked_requests = 0
         self.raised = 0
-        cluster.answers["FindCoordinator"] = lambda asked: None if self.random.random() < 0.2 else self.right(asked)
-        cluster.on_listener_call = self.hears
+        cluster.answers["FindCoordinator"] = lambda request: (
+            None if self.random.random() < 0.2 else self.correct_response(request)
+        )
+        cluster.on_listener_call = self.check_listener_call
         cluster.engine.subscribe(["t"])
 
     def do(self) -> None:
@@ -72,8 +74,8 @@ class FaultyCluster:
             self.raised += 1
         self.check()
 
-    def hears(self, what: str) -> None:
-        if what == "assigned":
+    def check_listener_call(self, method: str) -> None:
+        if method == "assigned":
             assert self.cluster.member.identity.generation > 0, "only members get an assignment"
 
     def links(self) -> list[Any]:
@@ -82,38 +84,38 @@ class FaultyCluster:
     def answer_one(self) -> None:
         """Answer the first pending request of a random connection, correctly or with an error."""
         first: dict[Any, ReceivedRequest] = {}
-        for asked in self.cluster.requests:
-            if not asked.done and asked.link in self.links():
-                first.setdefault(asked.link, asked)
+        for request in self.cluster.requests:
+            if not request.done and request.link in self.links():
+                first.setdefault(request.link, request)
         if first:
-            asked = self.random.choice(list(first.values()))
-            wrong = CODES.get(asked.api)
+            request = self.random.choice(list(first.values()))
+            wrong = CODES.get(request.api)
             body = (
-                self.refusal(asked, self.random.choice(wrong))
+                self.refusal(request, self.random.choice(wrong))
                 if wrong and self.random.random() < 0.25
-                else self.right(asked)
+                else self.correct_response(request)
             )
-            self.cluster.answer(asked, body, polling=self.random.random() < 0.7)
+            self.cluster.answer(request, body, polling=self.random.random() < 0.7)
 
-    def refusal(self, asked: ReceivedRequest, code: int) -> Any:
-        if asked.api == "FindCoordinator":
-            return self.cluster.find_coordinator(asked, code)
-        if asked.api == "OffsetCommit":
-            return self.cluster.offset_commit(asked, code)
+    def refusal(self, request: ReceivedRequest, code: int) -> Any:
+        if request.api == "FindCoordinator":
+            return self.cluster.find_coordinator(request, code)
+        if request.api == "OffsetCommit":
+            return self.cluster.offset_commit(request, code)
         fields = {"member_id": "given"} if code == E.MEMBER_ID_REQUIRED else {}
-        return ERROR_RESPONSES[asked.api](error_code=code, **fields)
+        return ERROR_RESPONSES[request.api](error_code=code, **fields)
 
-    def right(self, asked: ReceivedRequest) -> Any:
+    def correct_response(self, request: ReceivedRequest) -> Any:
         cluster = self.cluster
-        match asked.api:
+        match request.api:
             case "FindCoordinator":
-                return cluster.find_coordinator(asked)
+                return cluster.find_coordinator(request)
             case "Metadata":
-                return cluster.metadata(asked)
+                return cluster.metadata(request)
             case "OffsetFetch":
-                return cluster.offset_fetch(asked)
+                return cluster.offset_fetch(request)
             case "OffsetCommit":
-                return cluster.offset_commit(asked)
+                return cluster.offset_commit(request)
             case "Heartbeat":
                 return HeartbeatResponse()
             case "LeaveGroup":
@@ -123,18 +125,18 @@ class FaultyCluster:
                 return JoinGroupResponse(
                     generation_id=self.generation,
                     protocol_type="consumer",
-                    protocol_name=asked.body.protocols[0].name,
+                    protocol_name=request.body.protocols[0].name,
                     leader="other",
-                    member_id=asked.body.member_id or f"me-{self.generation}",
+                    member_id=request.body.member_id or f"me-{self.generation}",
                 )
             case "SyncGroup":
                 blob = encode_stored(write_assignment(Assignment(self.share())), 3)
                 return SyncGroupResponse(
-                    protocol_type="consumer", protocol_name=asked.body.protocol_name, assignment=blob
+                    protocol_type="consumer", protocol_name=request.body.protocol_name, assignment=blob
                 )
             case "ConsumerGroupHeartbeat":
-                return self.heartbeat_response(asked.body.member_epoch)
-        return cluster.answers[asked.api](asked)
+                return self.heartbeat_response(request.body.member_epoch)
+        return cluster.answers[request.api](request)
 
     def share(self) -> list[tuple[str, int]]:
         topics = sorted(self.cluster.engine.subscription.topics)
@@ -159,26 +161,26 @@ class FaultyCluster:
 
     def check(self) -> None:
         """Check that no partition is assigned twice, and only assigned ones are revoked."""
-        for what, partitions in self.cluster.listener_calls[self.heard :]:
-            if what == "assigned":
-                assert not set(partitions) & set(self.owned), (what, partitions, self.owned)
+        for method, partitions in self.cluster.listener_calls[self.checked_calls :]:
+            if method == "assigned":
+                assert not set(partitions) & set(self.owned), (method, partitions, self.owned)
                 self.owned += partitions
             else:
-                assert set(partitions) <= set(self.owned), (what, partitions, self.owned)
+                assert set(partitions) <= set(self.owned), (method, partitions, self.owned)
                 self.owned = [partition for partition in self.owned if partition not in partitions]
-        self.heard = len(self.cluster.listener_calls)
-        for asked in self.cluster.requests[self.checked :]:
-            if asked.api == "JoinGroup":
-                blob, _ = decode_stored(ConsumerProtocolSubscription, asked.body.protocols[0].metadata)
+        self.checked_calls = len(self.cluster.listener_calls)
+        for request in self.cluster.requests[self.checked_requests :]:
+            if request.api == "JoinGroup":
+                blob, _ = decode_stored(ConsumerProtocolSubscription, request.body.protocols[0].metadata)
                 assert blob.generation_id > 0 or not blob.owned_partitions, "a new member owns no partitions"
-        self.checked = len(self.cluster.requests)
+        self.checked_requests = len(self.cluster.requests)
         assert sorted(self.cluster.assigned) == sorted(self.owned)
 
     def heal(self) -> None:
         """Stop all faults, and let the member recover."""
         cluster = self.cluster
         cluster.down = set()
-        cluster.answers = dict.fromkeys([*CODES, "Metadata", "OffsetFetch", "LeaveGroup"], self.right) | {
+        cluster.answers = dict.fromkeys([*CODES, "Metadata", "OffsetFetch", "LeaveGroup"], self.correct_response) | {
             "ApiVersions": cluster.api_versions
         }
         for link in self.links():
@@ -205,20 +207,20 @@ TRANSITIONS = {  # all transitions between states
 
 def transitions(seed: int, kind: str) -> set[tuple[ClassicState, ClassicState]]:
     """Return the state transitions of a member under faults."""
-    trouble = FaultyCluster(seed, assignors=[kind])
-    status, seen = trouble.cluster.member.status, set()
+    faulty = FaultyCluster(seed, assignors=[kind])
+    status, observed = faulty.cluster.member.status, set()
     usual = type(status)
 
     class RecordingStatus(usual):  # type: ignore[misc, valid-type]
         def __setattr__(self, name: str, value: Any) -> None:
             if name == "state" and value is not self.state:
-                seen.add((self.state, value))
+                observed.add((self.state, value))
             super().__setattr__(name, value)
 
     status.__class__ = RecordingStatus
     for _ in range(200):
-        trouble.do()
-    return seen
+        faulty.do()
+    return observed
 
 
 @pytest.mark.parametrize("kind", ["range", "cooperative-sticky"])
@@ -230,19 +232,19 @@ def test_member_makes_exactly_the_transitions_of_the_table(kind: str) -> None:
 @pytest.mark.parametrize("seed", range(amount(8, 25)))
 def test_listener_calls_are_consistent_and_the_member_recovers(kind: str, seed: int) -> None:
     settings = {"group_protocol": "consumer"} if kind == "consumer" else {"assignors": [kind]}
-    trouble = FaultyCluster(seed, **settings)
+    faulty = FaultyCluster(seed, **settings)
     for _ in range(200):
-        trouble.do()
-    trouble.heal()
-    member = trouble.cluster.member
+        faulty.do()
+    faulty.heal()
+    member = faulty.cluster.member
     if kind == "consumer":
-        assert (member.epoch, member.member_id) == (trouble.generation, "uuid")
-        trouble.random.random = lambda: 1.0  # the target does not change any more
-        trouble.cluster.wait(12.0, polling=True)
+        assert (member.epoch, member.member_id) == (faulty.generation, "uuid")
+        faulty.random.random = lambda: 1.0  # the target does not change any more
+        faulty.cluster.wait(12.0, polling=True)
     assert member.stable
     if kind != "consumer":
-        assert (member.state, member.generation) == (ClassicState.STABLE, trouble.generation)
-    beats = trouble.cluster.count("Heartbeat") + trouble.cluster.count("ConsumerGroupHeartbeat")
-    trouble.cluster.wait(60.0, polling=True)
-    after = trouble.cluster.count("Heartbeat") + trouble.cluster.count("ConsumerGroupHeartbeat")
+        assert (member.state, member.generation) == (ClassicState.STABLE, faulty.generation)
+    beats = faulty.cluster.count("Heartbeat") + faulty.cluster.count("ConsumerGroupHeartbeat")
+    faulty.cluster.wait(60.0, polling=True)
+    after = faulty.cluster.count("Heartbeat") + faulty.cluster.count("ConsumerGroupHeartbeat")
     assert 10 <= after - beats <= 22, "one every few seconds"

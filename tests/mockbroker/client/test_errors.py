@@ -117,12 +117,12 @@ def test_join_group_errors(code, identity, again, lookups, error) -> None:
     cluster.make_stable(generation=5)
     cluster.member.rejoin("a test")
     cluster.poll()
-    began, before, asked = cluster.now, cluster.count("FindCoordinator"), cluster.count("JoinGroup")
+    began, before, request = cluster.now, cluster.count("FindCoordinator"), cluster.count("JoinGroup")
     fields = {"member_id": "given"} if code == E.MEMBER_ID_REQUIRED else {}
     got = raised(lambda: cluster.answer_error("JoinGroup", code, **fields))
     assert type(got) is (error or type(None))
     if error:
-        assert cluster.count("JoinGroup") == asked
+        assert cluster.count("JoinGroup") == request
         return
     assert (cluster.member.generation, cluster.member.member_id) == identity
     cluster.wait_for("JoinGroup")
@@ -271,12 +271,12 @@ def test_session_expires_when_all_heartbeats_fail() -> None:
 def test_heartbeat_without_a_response(how: str) -> None:
     cluster = subscribed()
     cluster.make_stable()
-    asked = cluster.wait_for("Heartbeat")
+    request = cluster.wait_for("Heartbeat")
     if how == "cut":
-        cluster.cut(asked.link, polling=False)
+        cluster.cut(request.link, polling=False)
     else:
         cluster.wait(30.0)
-        assert asked.link.state.value == "closed"
+        assert request.link.state.value == "closed"
     assert cluster.engine.coordinator.node is None or cluster.count("FindCoordinator") > 1
     cluster.wait_for("Heartbeat", polling=False, within=2.0)
     assert (cluster.member.state, cluster.count("JoinGroup")) == (STABLE, 1)

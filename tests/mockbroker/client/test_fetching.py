@@ -29,25 +29,25 @@ def fetching(leaders: Any = None, *, records: int = 10, batch: int = 5, **how: A
 
 
 def only(cluster: FakeLogCluster) -> Any:
-    (asked,) = cluster.fetches
-    return asked
+    (request,) = cluster.fetches
+    return request
 
 
 def lines(answer: FetchResponse) -> list[FetchedPartition]:
     return [line for topic in answer.responses for line in topic.partitions]
 
 
-def fetch_with(cluster: FakeLogCluster, asked: Any, **fields: Any) -> FetchResponse:
+def fetch_with(cluster: FakeLogCluster, request: Any, **fields: Any) -> FetchResponse:
     """Return the correct response, with these fields of its partitions changed."""
-    answer = cluster.fetch(asked)
+    answer = cluster.fetch(request)
     for line in lines(answer):
         for name, value in fields.items():
             setattr(line, name, value)
     return answer
 
 
-def failing(cluster: FakeLogCluster, asked: Any, code: int, **fields: Any) -> FetchResponse:
-    return fetch_with(cluster, asked, error_code=code, records=b"", high_watermark=-1, **fields)
+def failing(cluster: FakeLogCluster, request: Any, code: int, **fields: Any) -> FetchResponse:
+    return fetch_with(cluster, request, error_code=code, records=b"", high_watermark=-1, **fields)
 
 
 # Requests
@@ -56,8 +56,10 @@ def failing(cluster: FakeLogCluster, asked: Any, code: int, **fields: Any) -> Fe
 def test_one_request_for_each_leader():
     """Ten partitions on three nodes: three requests, each with all of its leader's partitions."""
     cluster = fetching({("t", n): n % 3 for n in range(10)})
-    found = {asked.node: sorted(n for _, n in cluster.fetch_offsets(asked)) for asked in cluster.fetches}
-    assert found == {0: [0, 3, 6, 9], 1: [1, 4, 7], 2: [2, 5, 8]}
+    partitions_by_node = {
+        request.node: sorted(n for _, n in cluster.fetch_offsets(request)) for request in cluster.fetches
+    }
+    assert partitions_by_node == {0: [0, 3, 6, 9], 1: [1, 4, 7], 2: [2, 5, 8]}
 
 
 def test_one_fetch_in_flight_to_each_node():
@@ -67,10 +69,10 @@ def test_one_fetch_in_flight_to_each_node():
     for _ in range(3):
         cluster.seek(T0, 3)
         cluster.poll_records()
-        assert sorted(asked.node for asked in cluster.fetches) == [0, 1]
-    cluster.answer_rightly(next(asked for asked in cluster.fetches if asked.node == 1))
+        assert sorted(request.node for request in cluster.fetches) == [0, 1]
+    cluster.answer_rightly(next(request for request in cluster.fetches if request.node == 1))
     cluster.poll_records()
-    assert sorted(asked.node for asked in cluster.fetches) == [0, 1], "and a new one with the node that answered"
+    assert sorted(request.node for request in cluster.fetches) == [0, 1], "and a new one with the node that answered"
 
 
 def test_the_next_request_is_sent_before_the_poll_returns():
@@ -106,14 +108,14 @@ def test_fetch_request_fields():
 def test_fetch_request_by_version(version):
     """Topic names up to v12, ids from v13, sessions from v7; all versions return the same records."""
     cluster = fetching({T0: 0, ("u", 1): 0, ("u", 0): 0}, served={"Fetch": (4, version)})
-    found = []
+    places = []
     for _ in range(3):
-        asked = only(cluster)
-        assert asked.version == version
-        assert all(bool(topic.topic) is (version < 13) for topic in asked.body.topics)
-        cluster.answer_rightly(asked)
-        found += [(r.topic, r.partition, r.offset) for r in cluster.poll_records()]
-    assert sorted(found) == [(t, p, o) for t, p in ((("t"), 0), ("u", 0), ("u", 1)) for o in range(10)]
+        request = only(cluster)
+        assert request.version == version
+        assert all(bool(topic.topic) is (version < 13) for topic in request.body.topics)
+        cluster.answer_rightly(request)
+        places += [(r.topic, r.partition, r.offset) for r in cluster.poll_records()]
+    assert sorted(places) == [(t, p, o) for t, p in ((("t"), 0), ("u", 0), ("u", 1)) for o in range(10)]
     assert (only(cluster).body.session_epoch > 0) is (version >= 7)
 
 
@@ -128,7 +130,7 @@ def test_no_position_or_no_leader_means_no_fetch():
     cluster.hold("ListOffsets")
     cluster.poll_records()
     assert cluster.fetches == []
-    (at,) = (asked for asked in cluster.pending() if asked.node == 0)
+    (at,) = (request for request in cluster.pending() if request.node == 0)
     cluster.answer_rightly(at)
     cluster.poll_records()
     assert cluster.fetch_offsets(only(cluster)) == {T0: 0}, "T1 has no leader, T2 no position"
@@ -144,7 +146,7 @@ def test_no_position_or_no_leader_means_no_fetch():
     cluster.wait(3.0)
     cluster.hold("Fetch")
     cluster.poll_records()
-    assert {asked.node: cluster.fetch_offsets(asked) for asked in cluster.fetches}[1] == {T1: 5, T2: 0}
+    assert {request.node: cluster.fetch_offsets(request) for request in cluster.fetches}[1] == {T1: 5, T2: 0}
 
 
 def test_fetchable_partitions():
@@ -152,7 +154,7 @@ def test_fetchable_partitions():
     cluster = fetching({("t", n): n % 2 for n in range(6)})
     cluster.positions.of(("t", 4)).paused = True
     assert set(cluster.fetcher.fetchable()) == {("t", n) for n in (0, 1, 2, 3, 5)}
-    cluster.answer_rightly(next(asked for asked in cluster.fetches if asked.node == 0))
+    cluster.answer_rightly(next(request for request in cluster.fetches if request.node == 0))
     assert cluster.fetcher.buffered == {("t", n) for n in (0, 2, 4)}
     assert set(cluster.fetcher.fetchable()) == {("t", n) for n in (1, 3, 5)}
     assert offsets(cluster.poll_records(13)) == [*range(10), *range(3)]
@@ -173,7 +175,7 @@ def test_max_poll_records_cuts():
 
 def test_records_come_by_partition_in_the_order_of_responses():
     cluster = fetching({T0: 0, T1: 1, T2: 2})
-    by_node = {asked.node: asked for asked in cluster.fetches}
+    by_node = {request.node: request for request in cluster.fetches}
     for node in (2, 0, 1):
         cluster.answer_rightly(by_node[node])
     assert [record.partition for record in cluster.poll_records()] == [2] * 10 + [0] * 10 + [1] * 10
@@ -207,9 +209,9 @@ def test_records_of_a_paused_partition_are_kept():
     assert [record.partition for record in cluster.poll_records()] == [1] * 10
     assert cluster.poll_records() == []
     cluster.positions.of(T0).paused = False
-    asked = len(cluster.of("Fetch"))
+    request = len(cluster.of("Fetch"))
     assert [(record.partition, record.offset) for record in cluster.poll_records()] == [(0, n) for n in range(3, 10)]
-    assert all(T0 not in cluster.fetch_offsets(each) for each in cluster.of("Fetch")[:asked][2:]), (
+    assert all(T0 not in cluster.fetch_offsets(each) for each in cluster.of("Fetch")[:request][2:]), (
         "it was not fetched again"
     )
 
@@ -278,11 +280,11 @@ def test_positions_have_high_watermark_and_lag():
 
 def test_latency_and_throttle_time_are_recorded():
     cluster = fetching()
-    asked = only(cluster)
-    answer = cluster.fetch(asked)
+    request = only(cluster)
+    answer = cluster.fetch(request)
     answer.throttle_time_ms = 70
     cluster.engine.clock.now += 0.25
-    cluster.answer(asked, answer)
+    cluster.answer(request, answer)
     fetcher = cluster.fetcher
     assert (fetcher.responses, fetcher.dropped, fetcher.throttled_ms) == (1, 0, 70)
     assert fetcher.latency == pytest.approx(0.25)
@@ -302,12 +304,12 @@ def test_read_committed_skips_aborted_records():
             if kind is ControlType.ABORT:
                 log.aborted.append((7, first, log.end))
             log.append(build_marker(kind, producer_id=7, producer_epoch=0, timestamp=1, base_offset=log.end))
-        found = []
+        returned = []
         cluster.poll_records()
         for _ in range(10):
             cluster.answer_rightly(only(cluster))
-            found += offsets(cluster.poll_records())
-        assert found == [4, 5, 6, 12, 13, 14]
+            returned += offsets(cluster.poll_records())
+        assert returned == [4, 5, 6, 12, 13, 14]
         assert cluster.position(T0) == log.end == 16, "after the markers"
 
 
@@ -371,12 +373,12 @@ def test_error_is_dropped_after_a_seek(how):
 
 def test_records_after_the_high_watermark_come_later():
     cluster = fetching()
-    asked = only(cluster)
-    cluster.answer(asked, fetch_with(cluster, asked, high_watermark=5))
+    request = only(cluster)
+    cluster.answer(request, fetch_with(cluster, request, high_watermark=5))
     assert (offsets(cluster.poll_records()), cluster.position(T0)) == ([0, 1, 2, 3, 4], 5)
     cluster.poll_records()
-    asked = only(cluster)
-    cluster.answer(asked, fetch_with(cluster, asked, high_watermark=5))
+    request = only(cluster)
+    cluster.answer(request, fetch_with(cluster, request, high_watermark=5))
     before = len(cluster.of("Fetch"))
     assert (cluster.poll_records(), cluster.poll_records()) == ([], [])
     assert len(cluster.of("Fetch")) == before, "not at once again"
@@ -408,11 +410,11 @@ def test_records_after_the_high_watermark_come_later():
 def test_retriable_partition_errors_back_off(code, version):
     """The position stays; the partition is fetched again after a backoff, from its leader at that time."""
     cluster = fetching({T0: 0, T1: 0}, served={"Fetch": (4, version)})
-    asked, before = only(cluster), len(cluster.of("Metadata"))
-    answer = cluster.fetch(asked)
+    request, before = only(cluster), len(cluster.of("Metadata"))
+    answer = cluster.fetch(request)
     bad = next(line for line in lines(answer) if line.partition_index == 0)
     bad.error_code, bad.records = code, b""
-    cluster.answer(asked, answer)
+    cluster.answer(request, answer)
     assert [(record.partition) for record in cluster.poll_records()] == [1] * 10
     assert cluster.position(T0) == 0
     assert cluster.fetch_offsets(only(cluster)) == {T1: 10}, "the other partition continues at once"
@@ -436,8 +438,8 @@ def test_retriable_partition_errors_back_off(code, version):
 def test_fatal_partition_errors_are_raised(code, error):
     cluster = fetching()
     for _ in range(2):
-        asked = only(cluster)
-        cluster.answer(asked, failing(cluster, asked, code))
+        request = only(cluster)
+        cluster.answer(request, failing(cluster, request, code))
         with pytest.raises(error, match=code.name):
             cluster.poll_records()
         assert cluster.position(T0) == 0
@@ -485,10 +487,10 @@ def test_lost_connection_is_retried_after_a_backoff():
     cluster = fetching({T0: 0, T1: 1})
     cluster.hang_up(0)
     assert cluster.poll_records() == []
-    assert [asked.node for asked in cluster.fetches] == [1]
+    assert [request.node for request in cluster.fetches] == [1]
     cluster.wait(0.5)
     cluster.poll_records()
-    assert sorted(asked.node for asked in cluster.fetches) == [0, 1]
+    assert sorted(request.node for request in cluster.fetches) == [0, 1]
     cluster.answer_all()
     assert len(cluster.poll_records()) == 20
 
@@ -499,17 +501,17 @@ def test_fetch_times_out():
     assert len(cluster.fetches) == 1
     cluster.wait(1.0)
     cluster.poll_records()
-    (asked,) = cluster.fetches
+    (request,) = cluster.fetches
     assert len(cluster.of("Fetch")) == 2
-    cluster.answer_rightly(asked)
+    cluster.answer_rightly(request)
     assert len(cluster.poll_records()) == 10
 
 
 def test_fetches_go_to_the_new_leader():
     cluster = fetching({T0: 0, T1: 1})
     cluster.leaders[T0] = 1
-    asked = next(each for each in cluster.fetches if each.node == 0)
-    cluster.answer(asked, failing(cluster, asked, E.NOT_LEADER_OR_FOLLOWER))
+    request = next(each for each in cluster.fetches if each.node == 0)
+    cluster.answer(request, failing(cluster, request, E.NOT_LEADER_OR_FOLLOWER))
     cluster.poll_records()
     cluster.answer_all()
     assert [record.partition for record in cluster.poll_records()] == [1] * 10
@@ -519,20 +521,20 @@ def test_fetches_go_to_the_new_leader():
     cluster.poll_records()
     cluster.answer_all()
     assert [(record.partition, record.offset) for record in cluster.poll_records()] == [(0, n) for n in range(10)]
-    assert {asked.node for asked in cluster.of("Fetch")[2:]} == {1}
+    assert {request.node for request in cluster.of("Fetch")[2:]} == {1}
 
 
 @pytest.mark.parametrize("version", [12, 15, 18])
 def test_an_answer_that_names_the_new_leader(version):
     """KIP-951: it is asked at once, without metadata."""
     cluster = fetching({T0: 0, T1: 1}, served={"Fetch": (4, version)})
-    asked = next(each for each in cluster.fetches if each.node == 0)
+    request = next(each for each in cluster.fetches if each.node == 0)
     other = next(each for each in cluster.fetches if each.node == 1)
     before = len(cluster.of("Metadata"))
     cluster.leaders[T0], cluster.leader_epochs[T0] = 1, 1
     cluster.answer_rightly(other)
     leader = FetchedPartition.Leader(leader_id=1, leader_epoch=1)
-    cluster.answer(asked, failing(cluster, asked, E.NOT_LEADER_OR_FOLLOWER, current_leader=leader))
+    cluster.answer(request, failing(cluster, request, E.NOT_LEADER_OR_FOLLOWER, current_leader=leader))
     assert [record.partition for record in cluster.poll_records()] == [1] * 10
     assert [(each.node, cluster.fetch_offsets(each)) for each in cluster.fetches] == [(1, {T0: 0, T1: 10})]
     assert only(cluster).body.topics[0].partitions[0].current_leader_epoch == 1
@@ -543,10 +545,10 @@ def test_an_answer_that_names_the_new_leader(version):
 def test_an_answer_that_names_no_newer_leader(leader_id, epoch):
     """An old epoch or an unknown node: metadata is refreshed."""
     cluster = fetching({T0: 0, T1: 1})
-    asked = next(each for each in cluster.fetches if each.node == 0)
+    request = next(each for each in cluster.fetches if each.node == 0)
     before = len(cluster.of("Metadata"))
     leader = FetchedPartition.Leader(leader_id=leader_id, leader_epoch=epoch)
-    cluster.answer(asked, failing(cluster, asked, E.NOT_LEADER_OR_FOLLOWER, current_leader=leader))
+    cluster.answer(request, failing(cluster, request, E.NOT_LEADER_OR_FOLLOWER, current_leader=leader))
     cluster.poll_records()
     assert cluster.engine.metadata.leader(T0).node_id == 0
     cluster.wait(0.3)
@@ -558,8 +560,8 @@ def test_an_answer_that_names_no_newer_leader(leader_id, epoch):
 
 def with_preferred_replica(cluster: FakeLogCluster) -> None:
     """Answer the fetch with node 1 as the preferred replica."""
-    asked = only(cluster)
-    cluster.answer(asked, fetch_with(cluster, asked, preferred_read_replica=1, records=b""))
+    request = only(cluster)
+    cluster.answer(request, fetch_with(cluster, request, preferred_read_replica=1, records=b""))
     assert cluster.poll_records() == []
 
 
@@ -572,9 +574,9 @@ def test_fetches_go_to_the_preferred_replica():
     cluster.answer_all()
     cluster.poll_records()
     with_preferred_replica(cluster)
-    asked = only(cluster)
-    assert (asked.node, asked.body.rack_id) == (1, "r1")
-    cluster.answer_rightly(asked)
+    request = only(cluster)
+    assert (request.node, request.body.rack_id) == (1, "r1")
+    cluster.answer_rightly(request)
     assert offsets(cluster.poll_records()) == list(range(10))
     assert only(cluster).node == 1
     cluster.answer_rightly(only(cluster))
@@ -596,8 +598,8 @@ def reads_from_follower() -> FakeLogCluster:
 def test_offset_out_of_range_of_a_follower_asks_the_leader():
     """The leader is fetched next, and the position is not reset."""
     cluster = reads_from_follower()
-    asked = only(cluster)
-    cluster.answer(asked, failing(cluster, asked, E.OFFSET_OUT_OF_RANGE))
+    request = only(cluster)
+    cluster.answer(request, failing(cluster, request, E.OFFSET_OUT_OF_RANGE))
     assert (cluster.poll_records(), cluster.position(T0)) == ([], 0)
     assert only(cluster).node == 0
 
@@ -605,8 +607,8 @@ def test_offset_out_of_range_of_a_follower_asks_the_leader():
 @pytest.mark.parametrize("code", [E.NOT_LEADER_OR_FOLLOWER, E.REPLICA_NOT_AVAILABLE, E.FENCED_LEADER_EPOCH])
 def test_former_follower_is_no_longer_fetched(code):
     cluster = reads_from_follower()
-    asked = only(cluster)
-    cluster.answer(asked, failing(cluster, asked, code))
+    request = only(cluster)
+    cluster.answer(request, failing(cluster, request, code))
     cluster.poll_records()
     cluster.wait(0.3)
     cluster.poll_records()
@@ -622,8 +624,8 @@ def test_unreachable_follower_is_replaced_by_the_leader():
 
 def test_unknown_preferred_replica_refreshes_metadata():
     cluster = fetching()
-    asked, before = only(cluster), len(cluster.of("Metadata"))
-    cluster.answer(asked, fetch_with(cluster, asked, preferred_read_replica=5, records=b""))
+    request, before = only(cluster), len(cluster.of("Metadata"))
+    cluster.answer(request, fetch_with(cluster, request, preferred_read_replica=5, records=b""))
     cluster.poll_records()
     assert only(cluster).node == 0
     cluster.wait(0.3)
@@ -632,8 +634,8 @@ def test_unknown_preferred_replica_refreshes_metadata():
 
 def test_records_with_a_preferred_replica_are_returned():
     cluster = fetching()
-    asked = only(cluster)
-    cluster.answer(asked, fetch_with(cluster, asked, preferred_read_replica=0))
+    request = only(cluster)
+    cluster.answer(request, fetch_with(cluster, request, preferred_read_replica=0))
     assert offsets(cluster.poll_records()) == list(range(10))
 
 
@@ -677,10 +679,10 @@ def test_new_leader_gets_offset_for_leader_epoch():
     cluster.answer_rightly(fetch)
     cluster.poll_records()
     assert cluster.fetches == [], "no fetch before the response"
-    (asked,) = cluster.pending()
-    (line,) = asked.body.topics[0].partitions
-    assert (line.leader_epoch, line.current_leader_epoch, asked.body.replica_id) == (0, 1, -1)
-    cluster.answer_rightly(asked)
+    (request,) = cluster.pending()
+    (line,) = request.body.topics[0].partitions
+    assert (line.leader_epoch, line.current_leader_epoch, request.body.replica_id) == (0, 1, -1)
+    cluster.answer_rightly(request)
     cluster.poll_records()
     (line,) = only(cluster).body.topics[0].partitions
     assert (line.fetch_offset, line.current_leader_epoch, line.last_fetched_epoch) == (10, 1, 0)
@@ -694,8 +696,8 @@ def test_buffered_records_are_dropped_while_epochs_are_validated():
     assert offsets(cluster.poll_records(3)) == [0, 1, 2]
     move_leader(cluster, 1)
     assert (cluster.poll_records(), cluster.position(T0)) == ([], 3)
-    (asked,) = cluster.pending()
-    cluster.answer_rightly(asked)
+    (request,) = cluster.pending()
+    cluster.answer_rightly(request)
     cluster.poll_records()
     assert read_all(cluster) == [3, 4, 5, 6, 7, 8, 9]
 
@@ -731,12 +733,12 @@ def test_truncated_log_without_a_reset_raises():
     cluster.answer(only(cluster), FetchResponse(error_code=E.FETCH_SESSION_ID_NOT_FOUND))
     move_leader(cluster, 1)
     for _ in range(3):
-        asked = len(cluster.of("OffsetForLeaderEpoch"))
+        request = len(cluster.of("OffsetForLeaderEpoch"))
         cluster.wait(1.0)
         with pytest.raises(LogTruncated, match="the position is 10, the log ends at 5") as raised:
             twice(cluster)
         assert (raised.value.end, raised.value.position, cluster.position(T0)) == (5, 10, 10)
-        assert len(cluster.of("OffsetForLeaderEpoch")) <= asked + 1, "one request for each error"
+        assert len(cluster.of("OffsetForLeaderEpoch")) <= request + 1, "one request for each error"
     assert cluster.fetches == []
     cluster.seek(T0, 5)
     cluster.poll_records()
@@ -770,9 +772,9 @@ def test_broker_without_offset_for_leader_epoch_v3():
 
 
 def diverging(cluster: FakeLogCluster, epoch: int, end: int) -> None:
-    asked = only(cluster)
+    request = only(cluster)
     parts = FetchedPartition.EpochEndOffset(epoch=epoch, end_offset=end)
-    cluster.answer(asked, cluster.fetch_one(asked, T0, high_watermark=9, diverging_epoch=parts, records=b""))
+    cluster.answer(request, cluster.fetch_one(request, T0, high_watermark=9, diverging_epoch=parts, records=b""))
 
 
 def test_diverging_epoch_moves_the_position():
@@ -889,9 +891,9 @@ def test_recreated_topic_is_forgotten_and_fetched_by_new_id():
     old = cluster.topic_id("t")
     recreate_topic(cluster, 3)
     assert (cluster.poll_records(), cluster.position(T0)) == ([], 0), "auto_offset_reset decides"
-    asked = only(cluster)
-    assert asked.body.topics[0].topic_id == UUID(int=99)
-    assert [gone.topic_id for gone in asked.body.forgotten_topics_data] == [old]
+    request = only(cluster)
+    assert request.body.topics[0].topic_id == UUID(int=99)
+    assert [gone.topic_id for gone in request.body.forgotten_topics_data] == [old]
     assert read_all(cluster) == [0, 1, 2]
 
 
@@ -965,15 +967,16 @@ def failing_by_id(topic_id: UUID, code: int) -> FetchResponse:
 
 def test_records_of_a_recreated_topic_are_not_mixed_up():
     cluster = fetching()
-    asked = only(cluster)
+    request = only(cluster)
     cluster.topic_ids["t"] = UUID(int=99)
     cluster.engine.metadata.refresh()
     cluster.settle()
-    answer = cluster.fetch(asked)
+    answer = cluster.fetch(request)
     answer.responses = [
         FetchResponse.Topic(
-            topic_id=UUID(int=99), partitions=[cluster.fetch_partition(T0, asked.body.topics[0].partitions[0], asked)]
+            topic_id=UUID(int=99),
+            partitions=[cluster.fetch_partition(T0, request.body.topics[0].partitions[0], request)],
         )
     ]
-    cluster.answer(asked, answer)
+    cluster.answer(request, answer)
     assert (cluster.poll_records(), cluster.position(T0), cluster.fetcher.dropped) == ([], 0, 1)

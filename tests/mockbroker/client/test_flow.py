@@ -12,12 +12,12 @@ from mockbroker.client.flow import POLL, WAIT, Flow, ListenerCall
 ON_REVOKED = ListenerCall("revoked", (("t", 0),))
 
 
-def run(*waits: Any, said: list[Any] | None = None) -> Flow:
+def run(*waits: Any, received: list[Any] | None = None) -> Flow:
     def steps() -> Generator[Any, Exception | None, None]:
         for wait in waits:
             got = yield wait
-            if said is not None:
-                said.append(got)
+            if received is not None:
+                received.append(got)
             if isinstance(got, Exception):
                 raise got
 
@@ -43,13 +43,13 @@ def test_wait_for_a_poll_continues_at_once_in_a_poll() -> None:
 
 
 def test_listener_call_waits_until_the_listener_has_returned() -> None:
-    said: list[object] = []
-    flow = run(ON_REVOKED, said=said)
+    received: list[object] = []
+    flow = run(ON_REVOKED, received=received)
     flow.advance(polling=True)
     flow.advance(polling=True)
-    assert (flow.listener_call, said) == (ON_REVOKED, [])
+    assert (flow.listener_call, received) == (ON_REVOKED, [])
     flow.listener_returned(None)
-    assert (flow.listener_call, flow.done, said) == (None, True, [None])
+    assert (flow.listener_call, flow.done, received) == (None, True, [None])
 
 
 def test_listener_error_is_raised_in_the_step() -> None:

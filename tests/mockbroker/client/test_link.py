@@ -27,10 +27,10 @@ def sent_requests(link: Link) -> list[Any]:
     frames = FrameBuffer()
     frames.feed(b"".join(link.outgoing))
     link.outgoing = []
-    found = []
+    requests = []
     while (frame := frames.next_frame()) is not None:
-        found.append(decode_request(frame, strict=True))
-    return found
+        requests.append(decode_request(frame, strict=True))
+    return requests
 
 
 def answer(request: Any, body: object) -> bytes:
@@ -49,8 +49,8 @@ def versions(served: dict[int, tuple[int, int]]) -> ApiVersionsResponse:
 def ready(served: dict[int, tuple[int, int]] | None = None) -> Link:
     link = link_of()
     link.opened()
-    (asked,) = sent_requests(link)
-    link.received(answer(asked, versions(served or SERVED)), 0.0)
+    (sent,) = sent_requests(link)
+    link.received(answer(sent, versions(served or SERVED)), 0.0)
     assert link.state is LinkState.READY
     return link
 
@@ -70,10 +70,10 @@ def test_api_versions_is_the_first_request() -> None:
     link.send_request(call, 0.0)
     assert (link.state, link.outgoing, link.in_flight) == (LinkState.CONNECTING, [], 1)
     link.opened()
-    (asked,) = sent_requests(link)
-    assert (asked.api.name, asked.version, asked.header.client_id) == ("ApiVersions", 4, "me")
-    assert asked.body.client_software_name
-    link.received(answer(asked, versions(SERVED)), 3.0)
+    (sent,) = sent_requests(link)
+    assert (sent.api.name, sent.version, sent.header.client_id) == ("ApiVersions", 4, "me")
+    assert sent.body.client_software_name
+    link.received(answer(sent, versions(SERVED)), 3.0)
     (sent,) = sent_requests(link)
     assert (sent.api.name, sent.version, call.sent_at) == ("Heartbeat", 4, 3.0)
 
@@ -82,10 +82,10 @@ def test_api_versions_is_the_first_request() -> None:
 def test_api_versions_falls_back_to_the_version_of_the_broker(listed, second: int) -> None:
     link = link_of()
     link.opened()
-    (asked,) = sent_requests(link)
+    (sent,) = sent_requests(link)
     refusal = versions(listed)
     refusal.error_code = E.UNSUPPORTED_VERSION
-    link.received(pack(encode_response(refusal, 0, correlation_id=asked.header.correlation_id)), 0.0)
+    link.received(pack(encode_response(refusal, 0, correlation_id=sent.header.correlation_id)), 0.0)
     (again,) = sent_requests(link)
     assert again.version == second
     link.received(answer(again, versions(SERVED)), 0.0)
@@ -96,8 +96,8 @@ def test_other_api_versions_errors_close_the_connection() -> None:
     link, done = link_of(), []
     link.send_request(heartbeat(done), 0.0)
     link.opened()
-    (asked,) = sent_requests(link)
-    link.received(answer(asked, ApiVersionsResponse(error_code=E.INVALID_REQUEST)), 0.0)
+    (sent,) = sent_requests(link)
+    link.received(answer(sent, ApiVersionsResponse(error_code=E.INVALID_REQUEST)), 0.0)
     assert (link.state, done[0].failure) == (LinkState.CLOSED, Failure.DISCONNECTED)
     assert "host:9 failed ApiVersions: INVALID_REQUEST" in done[0].reason
 
@@ -134,7 +134,7 @@ def test_responses_are_read_from_any_chunks(size: int) -> None:
     for _ in range(3):
         link.send_request(heartbeat(done), 0.0)
     assert link.in_flight == 3
-    data = b"".join(answer(asked, HeartbeatResponse(error_code=n)) for n, asked in enumerate(sent_requests(link), 25))
+    data = b"".join(answer(sent, HeartbeatResponse(error_code=n)) for n, sent in enumerate(sent_requests(link), 25))
     for at in range(0, len(data), size):
         link.received(data[at : at + size], 1.0)
     assert [call.response.error_code for call in done] == [25, 26, 27]
@@ -217,11 +217,11 @@ def test_request_sent_from_a_callback_is_not_lost() -> None:
 
 
 def test_request_is_built_for_the_negotiated_version() -> None:
-    link, seen = ready(), []
+    link, versions_built = ready(), []
 
     def build(version: int) -> FindCoordinatorRequest:
-        seen.append(version)
+        versions_built.append(version)
         return FindCoordinatorRequest(coordinator_keys=["g"])
 
     link.send_request(OutgoingCall(FIND_COORDINATOR.key, build, 30.0), 0.0)
-    assert seen == [4]
+    assert versions_built == [4]

@@ -52,23 +52,23 @@ def answer(*topics: MetadataResponse.Topic, brokers: Any = (1, 2, 3)) -> Metadat
     return MetadataResponse(brokers=listed, topics=list(topics))
 
 
-def asked(cluster: FakeCluster) -> list[str] | None:
+def request(cluster: FakeCluster) -> list[str] | None:
     topics = cluster.last("Metadata").topics
     return None if topics is None else [one.name for one in topics]
 
 
 def test_only_required_topics_are_requested() -> None:
     cluster = requiring("u", "t", topics={"t": 1, "u": 1, "w": 1})
-    assert asked(cluster) == ["t", "u"]
+    assert request(cluster) == ["t", "u"]
     assert set(cluster.engine.metadata.topics) == {"t", "u"}
 
 
 def test_no_topics_is_an_empty_list_all_topics_is_null() -> None:
     cluster = requiring()
-    assert asked(cluster) == []
+    assert request(cluster) == []
     cluster.engine.metadata.require_matching_topics(re.compile(".*"))
     cluster.settle()
-    assert asked(cluster) is None
+    assert request(cluster) is None
     assert cluster.engine.metadata.matching() == {"t"}
 
 
@@ -78,7 +78,7 @@ def test_metadata_v0_requests_all_topics_with_an_empty_list(everything: bool, ex
     if everything:
         cluster.engine.metadata.require_matching_topics(re.compile(".*"))
     cluster.settle()
-    assert asked(cluster) == expected
+    assert request(cluster) == expected
 
 
 @pytest.mark.parametrize("allowed", [True, False])
@@ -98,7 +98,7 @@ def test_metadata_is_refreshed_by_age_and_for_new_topics() -> None:
     assert cluster.count("Metadata") == 2
     cluster.engine.metadata.require_topics(["t", "u"])
     cluster.settle()
-    assert (cluster.count("Metadata"), asked(cluster)) == (3, ["t", "u"])
+    assert (cluster.count("Metadata"), request(cluster)) == (3, ["t", "u"])
     cluster.engine.metadata.require_topics(["u"])
     cluster.settle()
     assert cluster.count("Metadata") == 3, "fewer topics need no request"
@@ -167,8 +167,8 @@ def test_older_leader_epoch_is_ignored() -> None:
     metadata.refresh()
     cluster.settle()
     cluster.answer("Metadata", answer(topic("t", (2, 4), (3, 6))))
-    found = [metadata.leader(("t", number)) for number in (0, 1)]
-    assert [(leader.node_id, leader.epoch) for leader in found if leader] == [(1, 5), (3, 6)]
+    leaders = [metadata.leader(("t", number)) for number in (0, 1)]
+    assert [(leader.node_id, leader.epoch) for leader in leaders if leader] == [(1, 5), (3, 6)]
 
 
 def test_recreated_topic_has_new_leader_epochs() -> None:
@@ -239,7 +239,7 @@ def test_topics_for_assignors() -> None:
     cluster.racks = {1: "r1"}
     cluster.engine.metadata.require_topics(["t", "empty", "none"])
     cluster.settle()
-    found = cluster.engine.metadata.for_assignor(["t", "empty", "none"])
-    assert {name: [(p.racks, p.leader_rack) for p in partitions] for name, partitions in found.items()} == {
+    topics = cluster.engine.metadata.for_assignor(["t", "empty", "none"])
+    assert {name: [(p.racks, p.leader_rack) for p in partitions] for name, partitions in topics.items()} == {
         "t": [(["r1"], "r1"), ([None], None)]
     }

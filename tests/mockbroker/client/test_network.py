@@ -28,9 +28,9 @@ def send_to(
 
 
 def broker(network: Network, node_id: int) -> Node:
-    found = network.broker(node_id)
-    assert found
-    return found
+    node = network.broker(node_id)
+    assert node
+    return node
 
 
 def least_loaded(network: Network) -> int:

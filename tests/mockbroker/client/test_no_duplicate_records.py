@@ -22,8 +22,8 @@ T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
 ALL = list(range(10))
 
 
-def topics(cluster: FakeLogCluster, *found: FetchedPartition, name: str = "t") -> list[FetchResponse.Topic]:
-    return [FetchResponse.Topic(topic=name, topic_id=cluster.topic_id(name), partitions=list(found))]
+def topics(cluster: FakeLogCluster, *partitions: FetchedPartition, name: str = "t") -> list[FetchResponse.Topic]:
+    return [FetchResponse.Topic(topic=name, topic_id=cluster.topic_id(name), partitions=list(partitions))]
 
 
 def filled(leaders: Any, **how: Any) -> FakeLogCluster:
@@ -85,17 +85,17 @@ TAMPERED = [
 def test_invalid_response_is_dropped(tamper, version):
     """None of it is used, and the next request is a full one."""
     cluster = filled({T0: 0, T1: 0, T2: 1}, served={"Fetch": (4, version)})
-    asked = next(each for each in cluster.fetches if each.node == 0)
-    answer = cluster.fetch(asked)
+    request = next(each for each in cluster.fetches if each.node == 0)
+    answer = cluster.fetch(request)
     tamper(cluster, answer)
-    cluster.answer(asked, answer)
+    cluster.answer(request, answer)
     assert (cluster.poll_records(), cluster.fetcher.dropped) == ([], 1)
     assert [cluster.position(each) for each in (T0, T1, T2)] == [0, 0, 0]
     cluster.wait(0.3)
     cluster.poll_records()
-    asked = next(each for each in cluster.fetches if each.node == 0)
-    assert cluster.fetch_offsets(asked) == {T0: 0, T1: 0}
-    assert asked.body.session_epoch in (0, -1)
+    request = next(each for each in cluster.fetches if each.node == 0)
+    assert cluster.fetch_offsets(request) == {T0: 0, T1: 0}
+    assert request.body.session_epoch in (0, -1)
     cluster.answer_all()
     assert offsets(cluster.poll_records()) == ALL * 3
 
@@ -109,11 +109,11 @@ def test_invalid_response_within_a_session_is_dropped(tamper, version):
     cluster.poll_records()
     for log in cluster.logs.values():
         log.add(2)
-    asked = next(each for each in cluster.fetches if each.node == 0)
-    assert asked.body.session_epoch == 1
-    answer = cluster.fetch(asked)
+    request = next(each for each in cluster.fetches if each.node == 0)
+    assert request.body.session_epoch == 1
+    answer = cluster.fetch(request)
     tamper(cluster, answer)
-    cluster.answer(asked, answer)
+    cluster.answer(request, answer)
     assert (cluster.poll_records(), cluster.position(T0), cluster.position(T1)) == ([], 10, 10)
     cluster.wait(0.3)
     cluster.poll_records()
@@ -129,23 +129,23 @@ def test_late_response_of_the_old_leader_is_dropped():
     cluster = filled({T0: 0, T1: 1})
     cluster.engine.assign([T0])
     late = next(each for each in cluster.fetches if each.node == 0)
-    right = cluster.fetch(late)
-    right.responses[0].partitions[0].records = cluster.logs[T0].batches[0][3]
+    response = cluster.fetch(late)
+    response.responses[0].partitions[0].records = cluster.logs[T0].batches[0][3]
     cluster.leaders[T0], cluster.leader_epochs[T0] = 1, 1
     cluster.engine.metadata.update_leader(T0, 1, 1)
     cluster.answer_rightly(next(each for each in cluster.fetches if each.node == 1))
     cluster.poll_records()
     cluster.answer_rightly(next(each for each in cluster.fetches if each.node == 1))
     assert offsets(cluster.poll_records()) == ALL
-    cluster.answer(late, right)
+    cluster.answer(late, response)
     assert (cluster.poll_records(), cluster.position(T0)) == ([], 10)
 
 
 def test_response_to_a_fetch_before_a_seek_is_dropped():
     cluster = filled({T0: 0})
-    (asked,) = cluster.fetches
+    (request,) = cluster.fetches
     cluster.seek(T0, 7)
-    cluster.answer_rightly(asked)
+    cluster.answer_rightly(request)
     assert (cluster.poll_records(), cluster.position(T0)) == ([], 7)
 
 
@@ -171,13 +171,13 @@ def read_to_the_end(kind: type[Fetcher]) -> tuple[list[int], int]:
     """Read a log whose responses arrive early. Return the offsets and the number of requests."""
     cluster = filled({T0: 0})
     cluster.fetcher.__class__ = kind
-    found = []
+    returned = []
     for _ in range(12):
-        for asked in list(cluster.fetches):
-            if cluster.fetch_offsets(asked) != {T0: 10}:
-                cluster.answer_rightly(asked)
-        found += offsets(cluster.poll_records(3))
-    return found, len(cluster.of("Fetch"))
+        for request in list(cluster.fetches):
+            if cluster.fetch_offsets(request) != {T0: 10}:
+                cluster.answer_rightly(request)
+        returned += offsets(cluster.poll_records(3))
+    return returned, len(cluster.of("Fetch"))
 
 
 def test_buffered_partitions_are_not_fetched_again():
@@ -185,16 +185,16 @@ def test_buffered_partitions_are_not_fetched_again():
 
 
 def test_refetched_records_are_dropped_by_position():
-    found, requests = read_to_the_end(RefetchingFetcher)
-    assert found == ALL
+    returned, requests = read_to_the_end(RefetchingFetcher)
+    assert returned == ALL
     assert requests > 2
 
 
 def test_without_both_checks_records_are_returned_twice():
     """The error that the two checks prevent."""
-    found, _ = read_to_the_end(UncheckedFetcher)
-    assert len(found) > len(ALL)
-    assert found[:13] == [*ALL, 3, 4, 5]
+    returned, _ = read_to_the_end(UncheckedFetcher)
+    assert len(returned) > len(ALL)
+    assert returned[:13] == [*ALL, 3, 4, 5]
 
 
 # Random sequences
@@ -269,44 +269,44 @@ class Interleaved(RuleBasedStateMachine):
     @precondition(lambda self: self.cluster.fetches)
     @rule(data=st.data())
     def answer(self, data: st.DataObject) -> None:
-        asked = data.draw(st.sampled_from(self.cluster.fetches))
-        body = self.cluster.fetch(asked)
-        for partition, offset in self.cluster.fetch_offsets(asked).items():
+        request = data.draw(st.sampled_from(self.cluster.fetches))
+        body = self.cluster.fetch(request)
+        for partition, offset in self.cluster.fetch_offsets(request).items():
             for topic in body.responses:
-                if self.cluster.name_of(topic, asked.version) == partition[0]:
+                if self.cluster.name_of(topic, request.version) == partition[0]:
                     self.old += [
                         (partition, offset, deepcopy(p)) for p in topic.partitions if p.partition_index == partition[1]
                     ]
-        self.cluster.answer(asked, body)
+        self.cluster.answer(request, body)
 
     @precondition(lambda self: self.cluster.fetches)
     @rule(data=st.data())
     def answer_with_what_was_answered_before(self, data: st.DataObject) -> None:
         """Lines of earlier answers, to requests from no later offset."""
-        asked = data.draw(st.sampled_from(self.cluster.fetches))
-        body = self.cluster.fetch(asked)
-        wanted = self.cluster.fetch_offsets(asked)
+        request = data.draw(st.sampled_from(self.cluster.fetches))
+        body = self.cluster.fetch(request)
+        wanted = self.cluster.fetch_offsets(request)
         for topic in body.responses:
             for n, line in enumerate(topic.partitions):
-                partition = self.cluster.name_of(topic, asked.version), line.partition_index
+                partition = self.cluster.name_of(topic, request.version), line.partition_index
                 earlier = [old for known, at, old in self.old if known == partition and at <= wanted.get(partition, -1)]
                 if earlier:
                     topic.partitions[n] = deepcopy(data.draw(st.sampled_from(earlier)))
-        self.cluster.answer(asked, body)
+        self.cluster.answer(request, body)
 
     @precondition(lambda self: self.cluster.fetches)
     @rule(data=st.data(), tamper=st.sampled_from(TAMPERED[:6]))
     def answer_tampered(self, data: st.DataObject, tamper: Any) -> None:
-        asked = data.draw(st.sampled_from(self.cluster.fetches))
-        body = self.cluster.fetch(asked)
-        full = asked.version < 7 or asked.body.session_epoch <= 0
+        request = data.draw(st.sampled_from(self.cluster.fetches))
+        body = self.cluster.fetch(request)
+        full = request.version < 7 or request.body.session_epoch <= 0
         if (
             body.responses
             and (full or tamper is not without_one)
-            and not (tamper is with_a_partition_of_another_node and asked.node)
+            and not (tamper is with_a_partition_of_another_node and request.node)
         ):
             tamper(self.cluster, body)
-        self.cluster.answer(asked, body)
+        self.cluster.answer(request, body)
 
     @precondition(lambda self: self.cluster.fetches)
     @rule(
@@ -316,8 +316,8 @@ class Interleaved(RuleBasedStateMachine):
         kind=st.sampled_from(["cut", "spoiled", "mark", "parts"]),
     )
     def answer_spoiled(self, data: st.DataObject, cut: int, mark: int, kind: Any) -> None:
-        asked = data.draw(st.sampled_from(self.cluster.fetches))
-        body = self.cluster.fetch(asked)
+        request = data.draw(st.sampled_from(self.cluster.fetches))
+        body = self.cluster.fetch(request)
         for line in (line for topic in body.responses for line in topic.partitions):
             if kind == "cut" and line.records:
                 line.records = line.records[:-cut]
@@ -327,7 +327,7 @@ class Interleaved(RuleBasedStateMachine):
                 line.high_watermark = mark
             else:
                 line.diverging_epoch = FetchedPartition.EpochEndOffset(epoch=0, end_offset=10_000)
-        self.cluster.answer(asked, body)
+        self.cluster.answer(request, body)
 
     @precondition(lambda self: self.cluster.fetches)
     @rule(
@@ -337,11 +337,11 @@ class Interleaved(RuleBasedStateMachine):
         ),
     )
     def answer_with_an_error(self, data: st.DataObject, code: E) -> None:
-        asked = data.draw(st.sampled_from(self.cluster.fetches))
-        body = self.cluster.fetch(asked)
+        request = data.draw(st.sampled_from(self.cluster.fetches))
+        body = self.cluster.fetch(request)
         for line in (line for topic in body.responses for line in topic.partitions):
             line.error_code, line.records = code, b""
-        self.cluster.answer(asked, body)
+        self.cluster.answer(request, body)
 
     @precondition(lambda self: self.cluster.fetches)
     @rule(data=st.data(), code=st.sampled_from([70, 71, 106, -1]))

@@ -44,8 +44,8 @@ def twice(cluster: FakeLogCluster) -> None:
 
 
 def only(cluster: FakeLogCluster, key: int) -> Any:
-    (asked,) = (each for each in cluster.pending() if each.api == key)
-    return asked
+    (request,) = (each for each in cluster.pending() if each.api == key)
+    return request
 
 
 # Committed offsets
@@ -56,8 +56,8 @@ def test_committed_offsets_are_the_positions(version):
     """In every version; without a committed offset auto_offset_reset decides."""
     cluster = starting({T0: 0, T1: 0}, committed={T0: 7}, held=(), served={"OffsetFetch": (0, version)})
     assert (cluster.position(T0), cluster.position(T1)) == (7, 2)
-    (asked,) = cluster.of("OffsetFetch")
-    assert (asked.version, asked.body.require_stable) == (version, version >= 7)
+    (request,) = cluster.of("OffsetFetch")
+    assert (request.version, request.body.require_stable) == (version, version >= 7)
 
 
 def test_topics_without_ids_are_requested_by_name():
@@ -90,8 +90,8 @@ RAISED = [
 @pytest.mark.parametrize("code", RETRIABLE + COORDINATOR_MOVED)
 def test_retriable_offset_fetch_errors(code, of, version):
     cluster = starting({T0: 0, T1: 0}, committed={T0: 7, T1: 8}, served={"OffsetFetch": (0, version)})
-    asked, looked = only(cluster, "OffsetFetch"), len(cluster.of("FindCoordinator"))
-    cluster.answer(asked, cluster.offset_fetch(asked, error=code, of=of))
+    request, looked = only(cluster, "OffsetFetch"), len(cluster.of("FindCoordinator"))
+    cluster.answer(request, cluster.offset_fetch(request, error=code, of=of))
     assert [each for each in cluster.pending() if each.api == "OffsetFetch"] == [], "not at once"
     cluster.wait(0.5)
     assert len(cluster.of("FindCoordinator")) - looked == (code in COORDINATOR_MOVED)
@@ -106,8 +106,8 @@ def test_fatal_offset_fetch_errors_are_raised(code, error, of):
     """Once for each poll; no request is sent before the next poll."""
     cluster = starting({T0: 0, T1: 0})
     for n in range(1, 3):
-        asked = only(cluster, "OffsetFetch")
-        cluster.answer(asked, cluster.offset_fetch(asked, error=code, of=of))
+        request = only(cluster, "OffsetFetch")
+        cluster.answer(request, cluster.offset_fetch(request, error=code, of=of))
         cluster.wait(3.0)
         assert len(cluster.of("OffsetFetch")) == n
         with pytest.raises(error, match=code.name):
@@ -119,12 +119,12 @@ def test_fatal_offset_fetch_errors_are_raised(code, error, of):
 def test_unknown_topic_id_refreshes_metadata():
     """The topic was created again: metadata is requested for its id."""
     cluster = starting(committed={T0: 7})
-    asked = only(cluster, "OffsetFetch")
+    request = only(cluster, "OffsetFetch")
     cluster.topic_ids["t"] = UUID(int=99)
-    cluster.answer(asked, cluster.offset_fetch(asked, error=E.UNKNOWN_TOPIC_ID, of=("", 0)))
+    cluster.answer(request, cluster.offset_fetch(request, error=E.UNKNOWN_TOPIC_ID, of=("", 0)))
     cluster.wait(0.5)
-    asked = only(cluster, "OffsetFetch")
-    assert asked.body.groups[0].topics[0].topic_id == UUID(int=99)
+    request = only(cluster, "OffsetFetch")
+    assert request.body.groups[0].topics[0].topic_id == UUID(int=99)
 
 
 def test_lost_coordinator_is_looked_up_again():
@@ -139,17 +139,17 @@ def test_lost_coordinator_is_looked_up_again():
 def test_incomplete_offset_fetch_response_is_retried(version):
     """A partition is missing, or the response is about another group: the request is retried."""
     cluster = starting({T0: 0, T1: 0}, committed={T0: 7, T1: 8}, served={"OffsetFetch": (0, version)})
-    asked = only(cluster, "OffsetFetch")
-    answer = cluster.offset_fetch(asked)
+    request = only(cluster, "OffsetFetch")
+    answer = cluster.offset_fetch(request)
     (answer.topics if version < 8 else answer.groups[0].topics)[0].partitions.pop()
-    cluster.answer(asked, answer)
+    cluster.answer(request, answer)
     cluster.wait(0.5)
     assert cluster.position(T0) is None
-    asked = only(cluster, "OffsetFetch")
-    answer = OffsetFetchResponse() if version < 8 else cluster.offset_fetch(asked)
+    request = only(cluster, "OffsetFetch")
+    answer = OffsetFetchResponse() if version < 8 else cluster.offset_fetch(request)
     for group in answer.groups:
         group.group_id = "another"
-    cluster.answer(asked, answer)
+    cluster.answer(request, answer)
     cluster.wait(0.5)
     assert cluster.position(T0) is None
     cluster.answer_rightly(only(cluster, "OffsetFetch"))
@@ -246,13 +246,13 @@ def test_list_offsets_by_version(version):
     cluster = starting(held=(), group=None, served={"ListOffsets": (0, version)})
     assert cluster.position(T0) == 2
     assert cluster.of("ListOffsets")[0].version == version
-    asked = cluster.engine.inquire_log({T0: WALL_MS + 5})
+    request = cluster.engine.inquire_log({T0: WALL_MS + 5})
     cluster.settle()
     if version == 0:
-        assert isinstance(asked.error, UnsupportedVersion), "v0 cannot look up timestamps"
+        assert isinstance(request.error, UnsupportedVersion), "v0 cannot look up timestamps"
     else:
-        found = asked.result[T0]
-        assert (found.offset, found.timestamp, found.leader_epoch) == (5, WALL_MS + 5, 0 if version >= 4 else -1)
+        at = request.result[T0]
+        assert (at.offset, at.timestamp, at.leader_epoch) == (5, WALL_MS + 5, 0 if version >= 4 else -1)
 
 
 def test_read_committed_needs_list_offsets_v2():
@@ -264,20 +264,20 @@ def test_read_committed_needs_list_offsets_v2():
 def test_offsets_for_times():
     """One request to each leader; None where no record is that young."""
     cluster = starting({T0: 0, T1: 1}, held=(), group=None)
-    asked = cluster.engine.inquire_log({T0: WALL_MS + 6, T1: WALL_MS + 10**6})
+    request = cluster.engine.inquire_log({T0: WALL_MS + 6, T1: WALL_MS + 10**6})
     cluster.settle()
-    assert asked.done
-    assert asked.error is None
-    assert (asked.result[T0].offset, asked.result[T1]) == (6, None)
+    assert request.done
+    assert request.error is None
+    assert (request.result[T0].offset, request.result[T1]) == (6, None)
 
 
 def test_unsupported_for_message_format_means_no_offset():
     cluster = starting(group=None, held=())
     cluster.hold("ListOffsets")
-    asked = cluster.engine.inquire_log({T0: 5})
+    request = cluster.engine.inquire_log({T0: 5})
     cluster.settle()
     cluster.answer(only(cluster, "ListOffsets"), refusal(E.UNSUPPORTED_FOR_MESSAGE_FORMAT, T0))
-    assert (asked.done, asked.error, asked.result) == (True, None, {T0: None})
+    assert (request.done, request.error, request.result) == (True, None, {T0: None})
 
 
 def refusal(code: int, *partitions: Any) -> ListOffsetsResponse:
@@ -302,23 +302,23 @@ LEADER_AGAIN = [
 def test_retriable_list_offsets_errors(code):
     """Metadata is refreshed, then the current leader gets the request."""
     cluster = starting({T0: 0, T1: 1}, group=None)
-    first = next(asked for asked in cluster.pending() if asked.node == 0)
+    first = next(request for request in cluster.pending() if request.node == 0)
     before = len(cluster.of("Metadata"))
-    cluster.answer_rightly(next(asked for asked in cluster.pending() if asked.node == 1))
+    cluster.answer_rightly(next(request for request in cluster.pending() if request.node == 1))
     cluster.leaders[T0], cluster.leader_epochs[T0] = 1, 3
     cluster.answer(first, refusal(code, T0))
     cluster.wait(0.5)
     assert len(cluster.of("Metadata")) > before
-    asked = only(cluster, "ListOffsets")
-    assert (asked.node, asked.body.topics[0].partitions[0].current_leader_epoch) == (1, 3)
-    cluster.answer_rightly(asked)
+    request = only(cluster, "ListOffsets")
+    assert (request.node, request.body.topics[0].partitions[0].current_leader_epoch) == (1, 3)
+    cluster.answer_rightly(request)
     assert (cluster.position(T0), cluster.position(T1)) == (2, 2)
 
 
 def test_fatal_list_offsets_errors_are_raised():
     """Once for each poll; the other partitions get their offsets."""
     cluster = starting({T0: 0, T1: 1}, group=None)
-    cluster.answer_rightly(next(asked for asked in cluster.pending() if asked.node == 1))
+    cluster.answer_rightly(next(request for request in cluster.pending() if request.node == 1))
     for n in range(2, 4):
         cluster.answer(only(cluster, "ListOffsets"), refusal(E.TOPIC_AUTHORIZATION_FAILED, T0))
         cluster.wait(2.0)
@@ -332,15 +332,15 @@ def test_fatal_list_offsets_errors_are_raised():
 def test_missing_and_extra_partitions_of_list_offsets():
     """Missing partitions are requested again; extra and repeated ones are ignored."""
     cluster = starting({T0: 0, T1: 0}, group=None)
-    asked = only(cluster, "ListOffsets")
+    request = only(cluster, "ListOffsets")
     kind = ListOffsetsResponse.Topic
     lines = [kind.Partition(partition_index=n, offset=at) for n, at in ((0, 3), (0, 8), (7, 9))]
-    cluster.answer(asked, ListOffsetsResponse(topics=[kind(name="t", partitions=lines)]))
+    cluster.answer(request, ListOffsetsResponse(topics=[kind(name="t", partitions=lines)]))
     assert (cluster.position(T0), cluster.position(T1)) == (3, None)
     cluster.wait(0.5)
-    asked = only(cluster, "ListOffsets")
-    assert [line.partition_index for line in asked.body.topics[0].partitions] == [1]
-    cluster.answer_rightly(asked)
+    request = only(cluster, "ListOffsets")
+    assert [line.partition_index for line in request.body.topics[0].partitions] == [1]
+    cluster.answer_rightly(request)
     assert (cluster.position(T0), cluster.position(T1)) == (3, 2)
 
 
@@ -349,10 +349,10 @@ def test_list_offsets_without_an_offset_is_retried(policy):
     """The request is retried after a backoff."""
     cluster = starting(group=None, auto_offset_reset=policy)
     for n in range(1, 4):
-        asked = only(cluster, "ListOffsets")
-        answer = cluster.list_offsets(asked)
+        request = only(cluster, "ListOffsets")
+        answer = cluster.list_offsets(request)
         answer.topics[0].partitions[0].offset = -1
-        cluster.answer(asked, answer)
+        cluster.answer(request, answer)
         assert len(cluster.of("ListOffsets")) == n
         cluster.wait(1.5)
     cluster.answer_rightly(only(cluster, "ListOffsets"))

@@ -59,10 +59,10 @@ async def final_position(consumer: Consumer, partition: tuple[str, int]) -> int:
 
 async def read(consumer: Consumer, count: int) -> list[tuple[int, int]]:
     """Return partitions and offsets of the next records."""
-    found: list[tuple[int, int]] = []
-    while len(found) < count:
-        found += [(record.partition, record.offset) for record in await consumer.poll()]
-    return found
+    places: list[tuple[int, int]] = []
+    while len(places) < count:
+        places += [(record.partition, record.offset) for record in await consumer.poll()]
+    return places
 
 
 # poll
@@ -89,18 +89,18 @@ async def test_poll_returns_as_soon_as_records_arrive():
         reader(cluster, T0, T1, fetch_max_wait=60.0) as consumer,
         trio.open_nursery() as nursery,
     ):
-        found: list[tuple[int, int]] = []
+        places: list[tuple[int, int]] = []
 
         async def poll() -> None:
-            found.extend(await read(consumer, 1))
+            places.extend(await read(consumer, 1))
 
         nursery.start_soon(poll)
         await trio.testing.wait_all_tasks_blocked(0.05)
-        assert found == []
+        assert places == []
         cluster.produce("t", [b"x"], partition=1)
-        while not found:
+        while not places:
             await trio.sleep(0)
-        assert found == [(1, 0)]
+        assert places == [(1, 0)]
 
 
 class FetchRecordingStream(trio.abc.Stream):
@@ -161,25 +161,25 @@ async def test_buffered_records_are_returned_without_waiting():
 async def test_ten_partitions_on_three_brokers():
     counts = {("t", n): 20 for n in range(10)}
     async with cluster_with(counts, brokers=3) as cluster, reader(cluster, *counts) as consumer:
-        found = await read(consumer, 200)
-        assert sorted(found) == [(p, o) for p in range(10) for o in range(20)]
+        places = await read(consumer, 200)
+        assert sorted(places) == [(p, o) for p in range(10) for o in range(20)]
         for number in range(10):
-            assert [offset for p, offset in found if p == number] == list(range(20))
+            assert [offset for p, offset in places if p == number] == list(range(20))
 
 
 async def test_cancelled_poll_loses_no_records():
     """Before it began or while it waited: the next poll returns the records."""
     async with cluster_with({T0: 30}) as cluster, reader(cluster, T0, max_poll_records=5) as consumer:
-        found = await read(consumer, 5)
+        places = await read(consumer, 5)
         for _ in range(8):
             with trio.CancelScope() as scope:
                 scope.cancel()
-                found += [(record.partition, record.offset) for record in await consumer.poll()]
+                places += [(record.partition, record.offset) for record in await consumer.poll()]
             with trio.move_on_after(0.001):
-                found += [(record.partition, record.offset) for record in await consumer.poll()]
-        while len(found) < 30:
-            found += await read(consumer, 1)
-        assert found == [(0, n) for n in range(30)]
+                places += [(record.partition, record.offset) for record in await consumer.poll()]
+        while len(places) < 30:
+            places += await read(consumer, 1)
+        assert places == [(0, n) for n in range(30)]
 
 
 class CountingInterceptor:
@@ -323,9 +323,9 @@ async def test_seek_forward_back_and_by_time():
             assert await final_position(consumer, T0) == 10
             assert await consumer.beginning_offsets(T0) == {T0: 0}
             assert await consumer.end_offsets(T0) == {T0: 10}
-            found = await consumer.offsets_for_times({T0: 1_006})
-            assert found[T0] is not None
-            assert (found[T0].offset, found[T0].timestamp) == (6, 1_006)
+            offsets = await consumer.offsets_for_times({T0: 1_006})
+            assert offsets[T0] is not None
+            assert (offsets[T0].offset, offsets[T0].timestamp) == (6, 1_006)
             with pytest.raises(ValueError, match="timestamp -1 of t-0 is negative"):
                 await consumer.offsets_for_times({T0: -1})
 
@@ -379,9 +379,9 @@ async def test_restarted_consumer_resumes_at_committed_offsets():
             assert cluster.committed("g") == {T0: 4, T1: 7}
         async with reader(cluster, T0, T1, group="g") as consumer:
             assert sorted(await read(consumer, 9)) == [(0, n) for n in range(4, 10)] + [(1, n) for n in range(7, 10)]
-            found = await consumer.committed(T0, T1)
-            assert [found[p].offset for p in (T0, T1)] == [4, 7]
-            assert found[T1].metadata == "here"
+            committed = await consumer.committed(T0, T1)
+            assert [committed[p].offset for p in (T0, T1)] == [4, 7]
+            assert committed[T1].metadata == "here"
 
 
 @pytest.mark.parametrize(("policy", "first"), [("earliest", 0), ("latest", 10)])
@@ -433,10 +433,10 @@ async def test_read_up_to_the_end_offsets_then_close():
     async with cluster_with({T0: 25, T1: 5}) as cluster:
         async with reader(cluster, T0, T1, group="g", enable_auto_commit=True, max_poll_records=3) as consumer:
             ends = await consumer.end_offsets(T0, T1)
-            found = []
+            records = []
             while any((consumer.position(p) or 0) < end for p, end in ends.items()):
-                found += await consumer.poll(0.5)
-        assert len(found) == 30
+                records += await consumer.poll(0.5)
+        assert len(records) == 30
         assert cluster.committed("g") == {T0: 25, T1: 5}
 
 
@@ -448,8 +448,8 @@ async def transaction(cluster: Cluster, count: int, *, committed: bool | None) -
     line = cluster.connect()
     name = {True: "committed", False: "aborted", None: "open"}[committed]
     made = await line.ask(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000), 4)
-    who = {"transactional_id": name, "producer_id": made.producer_id, "producer_epoch": made.producer_epoch}
-    fields = who | {"topics": [AddedTopic(name="t", partitions=[0])]}
+    producer = {"transactional_id": name, "producer_id": made.producer_id, "producer_epoch": made.producer_epoch}
+    fields = producer | {"topics": [AddedTopic(name="t", partitions=[0])]}
     await line.ask(AddPartitionsToTxnRequest(**{f"v3_and_below_{key}": value for key, value in fields.items()}), 3)
     batch = build_batch(
         [Record(value=name.encode())] * count,
@@ -463,7 +463,7 @@ async def transaction(cluster: Cluster, count: int, *, committed: bool | None) -
     answer = await line.ask(ProduceRequest(transactional_id=name, acks=-1, timeout_ms=1000, topic_data=[topic]), 9)
     assert answer.responses[0].partition_responses[0].error_code == 0
     if committed is not None:
-        assert (await line.ask(EndTxnRequest(**who, committed=committed), 3)).error_code == 0
+        assert (await line.ask(EndTxnRequest(**producer, committed=committed), 3)).error_code == 0
 
 
 async def test_read_committed_stops_at_open_transactions():
@@ -513,12 +513,12 @@ def corrupt_batch(consumer: Consumer, base: int) -> None:
     right = fetcher._response_partitions
 
     def lines(answer: Any, version: int, wanted: Any) -> Any:
-        found = right(answer, version, wanted)
-        for _, line in found or []:
+        partitions = right(answer, version, wanted)
+        for _, line in partitions or []:
             at = (line.records or b"").find(base.to_bytes(8, "big"))
             if at >= 0:
                 line.records = line.records[: at + 30] + bytes([line.records[at + 30] ^ 1]) + line.records[at + 31 :]
-        return found
+        return partitions
 
     fetcher._response_partitions = lines
 
@@ -527,6 +527,6 @@ async def test_order_within_a_partition():
     """Offsets only grow, for any number of records, responses and polls."""
     async with cluster_with({T0: 3000, T1: 3000}, brokers=2) as cluster:
         async with reader(cluster, T0, T1, max_poll_records=137, max_partition_fetch_bytes=9_000) as consumer:
-            found = await read(consumer, 6000)
+            places = await read(consumer, 6000)
         for number in range(2):
-            assert all(after == before + 1 for before, after in pairwise(o for p, o in found if p == number))
+            assert all(after == before + 1 for before, after in pairwise(o for p, o in places if p == number))

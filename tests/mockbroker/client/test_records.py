@@ -46,9 +46,9 @@ def remaining(one: RecordReader) -> list[int]:
 
 def corrupted(data: bytes, at: int = -1) -> bytes:
     """Return the batch with one flipped bit."""
-    found = bytearray(data)
-    found[at] ^= 1
-    return bytes(found)
+    flipped = bytearray(data)
+    flipped[at] ^= 1
+    return bytes(flipped)
 
 
 def test_records_are_read_in_portions():
@@ -209,9 +209,9 @@ LAST_DELTA = 23 + 3  # the low byte of the last offset's delta: broken, a batch 
 
 
 def with_extra_records(data: bytes) -> bytes:
-    found = bytearray(data)
-    found[LAST_DELTA] += 5
-    return bytes(found)
+    changed = bytearray(data)
+    changed[LAST_DELTA] += 5
+    return bytes(changed)
 
 
 def test_corrupt_control_batch_does_not_move_the_offset():
@@ -243,7 +243,7 @@ def sets() -> list[dict]:
 @pytest.mark.parametrize("most", [1, 3, 1000])
 def test_record_sets_written_by_kafka(most):
     """The same records as Kafka's own reader returns, without control records, in portions of any size."""
-    seen = 0
+    total = 0
     for each in sets():
         expected = [
             (record["offset"], record["timestamp"], record["value"])
@@ -254,10 +254,10 @@ def test_record_sets_written_by_kafka(most):
         if not all(batch["valid"] for batch in each["batches"]):
             continue
         one = reader(bytes.fromhex(each["hex"]))
-        found = []
+        records = []
         while some := one.next_records(most):
-            found += [(r.offset, r.timestamp, r.value if r.value is None else r.value.hex()) for r in some]
-        assert found == expected, each["what"]
+            records += [(r.offset, r.timestamp, r.value if r.value is None else r.value.hex()) for r in some]
+        assert records == expected, each["what"]
         assert one.next_offset == max(batch["last_offset"] for batch in each["batches"]) + 1
-        seen += len(found)
-    assert seen > 100
+        total += len(records)
+    assert total > 100

@@ -251,7 +251,7 @@ def test_heartbeat_response_of_an_old_generation_is_ignored() -> None:
 def test_heartbeat_of_a_static_member_has_its_instance_id() -> None:
     cluster = subscribed(group_instance_id="one")
     cluster.make_stable(generation=5)
-    asked = cluster.wait_for("Heartbeat")
-    sent = asked.body
+    request = cluster.wait_for("Heartbeat")
+    sent = request.body
     assert (sent.group_id, sent.generation_id, sent.member_id, sent.group_instance_id) == ("g", 5, "me", "one")
-    assert asked.version >= 3
+    assert request.version >= 3

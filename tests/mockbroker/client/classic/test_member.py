@@ -40,25 +40,25 @@ UNJOINED, PREPARING, COMPLETING, STABLE = ClassicState
 EAGER, COOPERATIVE = {"assignors": ["range"]}, {"assignors": ["cooperative-sticky"]}
 
 
-def subscribed(what: Iterable[str] | re.Pattern[str] = ("t",), /, **settings: Any) -> FakeCluster:
+def subscribed(topics: Iterable[str] | re.Pattern[str] = ("t",), /, **settings: Any) -> FakeCluster:
     cluster = FakeCluster(**settings)
-    cluster.engine.subscribe(what if isinstance(what, re.Pattern) else list(what))
+    cluster.engine.subscribe(topics if isinstance(topics, re.Pattern) else list(topics))
     return cluster
 
 
-def subscription(asked: Any, number: int = 0) -> Subscription:
+def subscription(request: Any, number: int = 0) -> Subscription:
     """Return the subscription of the latest JoinGroup."""
-    blob, _ = decode_stored(ConsumerProtocolSubscription, asked.protocols[number].metadata)
+    blob, _ = decode_stored(ConsumerProtocolSubscription, request.protocols[number].metadata)
     return read_subscription(blob)
 
 
-def sent_assignments(asked: Any) -> dict[str, list[str]]:
+def sent_assignments(request: Any) -> dict[str, list[str]]:
     """Return the assignments of the leader's SyncGroup."""
-    found = {}
-    for one in asked.assignments:
+    assignments = {}
+    for one in request.assignments:
         blob, _ = decode_stored(ConsumerProtocolAssignment, one.assignment)
-        found[one.member_id] = [f"{topic}{number}" for topic, number in read_assignment(blob).partitions]
-    return found
+        assignments[one.member_id] = [f"{topic}{number}" for topic, number in read_assignment(blob).partitions]
+    return assignments
 
 
 # --- states and transitions -----------------------------------------------------------------------
@@ -225,8 +225,8 @@ def test_join_group_request_fields() -> None:
         ["u", "t"], session_timeout=20.0, max_poll_interval=200.0, client_rack="r1", topics={"t": 1, "u": 1}
     )
     cluster.poll()
-    asked = cluster.request("JoinGroup")
-    sent = asked.body
+    request = cluster.request("JoinGroup")
+    sent = request.body
     assert (sent.group_id, sent.session_timeout_ms, sent.rebalance_timeout_ms) == ("g", 20_000, 200_000)
     assert (sent.member_id, sent.group_instance_id, sent.protocol_type) == ("", None, "consumer")
     assert [protocol.name for protocol in sent.protocols] == ["range", "cooperative-sticky"], "in order of preference"
@@ -243,8 +243,8 @@ def test_join_group_request_fields() -> None:
 def test_join_group_v0_has_no_rebalance_timeout() -> None:
     cluster = subscribed(served={"JoinGroup": (0, 0)})
     cluster.poll()
-    asked = cluster.request("JoinGroup")
-    assert (asked.version, asked.body.rebalance_timeout_ms) == (0, -1)
+    request = cluster.request("JoinGroup")
+    assert (request.version, request.body.rebalance_timeout_ms) == (0, -1)
 
 
 @pytest.mark.parametrize(
@@ -254,12 +254,12 @@ def test_join_group_v0_has_no_rebalance_timeout() -> None:
 def test_join_group_timeout_is_max_poll_interval_plus_5_s(request_timeout, rebalance, takes) -> None:
     cluster = subscribed(request_timeout=request_timeout, max_poll_interval=rebalance)
     cluster.poll()
-    asked = cluster.request("JoinGroup")
+    request = cluster.request("JoinGroup")
     cluster.wait(takes - 0.01)
-    assert cluster.request("JoinGroup") is asked
+    assert cluster.request("JoinGroup") is request
     cluster.wait(0.02)
-    assert asked.link.state.value == "closed"
-    assert cluster.wait_for("JoinGroup", within=1.0) is not asked
+    assert request.link.state.value == "closed"
+    assert cluster.wait_for("JoinGroup", within=1.0) is not request
 
 
 def test_each_join_group_has_a_new_subscription() -> None:
@@ -280,8 +280,8 @@ def test_static_member_rejoins_and_sends_no_leave_group() -> None:
     assert cluster.request("SyncGroup").body.group_instance_id == "one"
     cluster.answer_sync([("t", 0)])
     cluster.commit({("t", 0): 8})
-    asked = cluster.request("OffsetCommit")
-    assert (asked.body.group_instance_id, asked.version >= 7) == ("one", True)
+    request = cluster.request("OffsetCommit")
+    assert (request.body.group_instance_id, request.version >= 7) == ("one", True)
     cluster.answer_commit()
     cluster.engine.unsubscribe()
     cluster.wait(60)
@@ -300,12 +300,12 @@ def test_leave_group_by_version(version: int) -> None:
     cluster.make_stable()
     cluster.engine.unsubscribe()
     cluster.settle()
-    asked = cluster.request("LeaveGroup").body
+    request = cluster.request("LeaveGroup").body
     if version < 3:
-        assert (asked.group_id, asked.member_id) == ("g", "me")
+        assert (request.group_id, request.member_id) == ("g", "me")
     else:
-        assert [(one.member_id, one.group_instance_id) for one in asked.members] == [("me", None)]
-        assert "unsubscribed" in asked.members[0].reason
+        assert [(one.member_id, one.group_instance_id) for one in request.members] == [("me", None)]
+        assert "unsubscribed" in request.members[0].reason
     assert cluster.engine.leaving
     cluster.answer_error("LeaveGroup", E.UNKNOWN_MEMBER_ID, polling=False)
     assert not cluster.engine.leaving, "whatever the response is"
@@ -327,7 +327,7 @@ def test_eager_member_revokes_everything_before_it_joins() -> None:
     cluster = subscribed(**EAGER)
     cluster.make_stable([("t", 0), ("t", 1)])
     joins = []
-    cluster.on_listener_call = lambda what: joins.append((what, cluster.count("JoinGroup")))
+    cluster.on_listener_call = lambda method: joins.append((method, cluster.count("JoinGroup")))
     cluster.member.rejoin("a test")
     cluster.poll()
     assert (cluster.listener_calls[1:], joins) == ([("revoked", ["t0", "t1"])], [("revoked", 1)])
@@ -416,8 +416,8 @@ def test_on_lost_follows_if_the_generation_ends_in_on_revoked() -> None:
     cluster = subscribed(["t", "u"], topics={"t": 2, "u": 2}, **COOPERATIVE)
     cluster.make_stable([("t", 0), ("u", 1)])
     cluster.engine.subscribe(["t"])
-    cluster.on_listener_call = lambda what: (
-        what == "revoked" and cluster.member.status.leave_generation(E.UNKNOWN_MEMBER_ID, "Heartbeat")
+    cluster.on_listener_call = lambda method: (
+        method == "revoked" and cluster.member.status.leave_generation(E.UNKNOWN_MEMBER_ID, "Heartbeat")
     )
     cluster.poll()
     assert cluster.listener_calls[1:] == [("revoked", ["u1"]), ("lost", ["t0"])]
@@ -425,15 +425,15 @@ def test_on_lost_follows_if_the_generation_ends_in_on_revoked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "what"), [(EAGER, "revoked"), (EAGER, "assigned"), (COOPERATIVE, "revoked"), (EAGER, "lost")]
+    ("kind", "method"), [(EAGER, "revoked"), (EAGER, "assigned"), (COOPERATIVE, "revoked"), (EAGER, "lost")]
 )
-def test_listener_error_is_raised_by_poll_rebalance_continues(kind, what: str) -> None:
+def test_listener_error_is_raised_by_poll_rebalance_continues(kind, method: str) -> None:
     cluster = subscribed(**kind)
     cluster.make_stable()
-    cluster.listener_raises[what] = raised = OSError("mine")
+    cluster.listener_raises[method] = raised = OSError("mine")
 
     def rebalance() -> None:
-        if what == "lost":
+        if method == "lost":
             cluster.wait_for("Heartbeat")
             cluster.answer_heartbeat(E.UNKNOWN_MEMBER_ID)
         else:
@@ -451,7 +451,9 @@ def test_listener_error_is_raised_by_poll_rebalance_continues(kind, what: str) -
         cluster.answer_join(3)
         cluster.answer_sync([("t", 1)])
     assert cluster.assigned == ["t1"]
-    assert [heard for heard, _ in cluster.listener_calls[calls_before:]].count(what) == 0, "the listener is called once"
+    assert [called for called, _ in cluster.listener_calls[calls_before:]].count(method) == 0, (
+        "the listener is called once"
+    )
     assert cluster.member.state is (STABLE if kind is EAGER else PREPARING)
 
 
@@ -489,7 +491,7 @@ def test_listener_can_commit_in_on_revoked(kind) -> None:
     cluster = subscribed(**kind)
     cluster.make_stable()
     commits = []
-    cluster.on_listener_call = lambda what: what == "revoked" and commits.append(cluster.commit({("t", 0): 8}))
+    cluster.on_listener_call = lambda method: method == "revoked" and commits.append(cluster.commit({("t", 0): 8}))
     cluster.member.rejoin("a test")
     cluster.poll()
     if kind is COOPERATIVE:
@@ -507,8 +509,8 @@ def test_leader_assigns_and_watches_the_topics_of_all_members() -> None:
     cluster.poll()
     cluster.answer_join(members={"me": ["t"], "you": ["t", "u"]})
     assert sent_assignments(cluster.request("SyncGroup").body) == {"me": ["t0", "t1"], "you": ["t2", "u0", "u1"]}
-    asked = [topic.name for topic in cluster.last("Metadata").topics]
-    assert asked == ["t", "u"], "also topics of other members"
+    request = [topic.name for topic in cluster.last("Metadata").topics]
+    assert request == ["t", "u"], "also topics of other members"
 
 
 def test_leader_applies_its_sync_group_response() -> None:
@@ -674,11 +676,11 @@ def test_group_with_an_assignor_that_this_member_lacks(leads: bool) -> None:
 
 
 def test_on_assignment_is_called_for_each_member() -> None:
-    heard = []
+    calls = []
 
     class Hears(FixedAssignor):
         def on_assignment(self, assignment: Any, generation: int) -> None:
-            heard.append((list(assignment.partitions), generation))
+            calls.append((list(assignment.partitions), generation))
             raise OSError("mine")
 
     cluster = subscribed(assignors=[Hears({})])
@@ -686,9 +688,9 @@ def test_on_assignment_is_called_for_each_member() -> None:
     cluster.answer_join(5)
     with pytest.raises(OSError, match="mine"):
         cluster.answer_sync([("t", 1)])
-    assert heard == [([("t", 1)], 5)]
+    assert calls == [([("t", 1)], 5)]
     assert (cluster.assigned, cluster.listener_calls) == (["t1"], [("assigned", ["t1"])]), (
-        "what it raises takes nothing away"
+        "its error does not change the assignment"
     )
 
 
@@ -805,9 +807,9 @@ def test_new_matching_topic_makes_the_member_rejoin() -> None:
     cluster = subscribed(T, topics={"t1": 1}, metadata_max_age=20.0)
     cluster.make_stable([("t1", 0)])
     cluster.topics["t2"] = 1
-    asked = cluster.wait_for("JoinGroup", within=21.0)
-    assert subscription(asked.body).topics == ["t1", "t2"]
-    assert asked.at <= 20.0
+    request = cluster.wait_for("JoinGroup", within=21.0)
+    assert subscription(request.body).topics == ["t1", "t2"]
+    assert request.at <= 20.0
 
 
 def test_assigned_topics_that_match_the_pattern_are_kept() -> None:
@@ -836,7 +838,7 @@ def test_subscription_lists_topics_in_the_order_of_java() -> None:
 
 def test_fatal_topic_error_is_raised_by_poll() -> None:
     cluster = subscribed()
-    cluster.answers["Metadata"] = lambda asked: cluster.metadata(asked, errors={"t": E.TOPIC_AUTHORIZATION_FAILED})
+    cluster.answers["Metadata"] = lambda request: cluster.metadata(request, errors={"t": E.TOPIC_AUTHORIZATION_FAILED})
     with pytest.raises(BrokerError, match="topic t: TOPIC_AUTHORIZATION_FAILED"):
         cluster.poll()
 
