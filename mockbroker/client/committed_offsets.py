@@ -68,7 +68,7 @@ class CommittedInquiry:
         call = self._coordinator.send_request(
             OFFSET_FETCH.key,
             lambda version: self._request(version, by_member=by_member),
-            self._answered,
+            self._handle_response,
             versions=(
                 FIRST_MEMBER_EPOCH_VERSION if by_member else 0,
                 FIRST_TOPIC_ID_VERSION if ids else FIRST_TOPIC_ID_VERSION - 1,
@@ -102,7 +102,7 @@ class CommittedInquiry:
             group.member_id, group.member_epoch = identity.member_id, identity.generation
         return OffsetFetchRequest(groups=[group], require_stable=True)
 
-    def _answered(self, call: OutgoingCall) -> None:
+    def _handle_response(self, call: OutgoingCall) -> None:
         self._call = None
         if unsupported := call.unsupported:
             self.fail(unsupported)

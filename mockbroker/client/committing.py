@@ -176,7 +176,7 @@ class Committer:
         call = self._coordinator.send_request(
             OFFSET_COMMIT.key,
             lambda version: self._request(commit, version),
-            lambda call: self._answered(commit, call),
+            lambda call: self._handle_response(commit, call),
             versions=(lowest, FIRST_TOPIC_ID_VERSION if ids else FIRST_TOPIC_ID_VERSION - 1),
         )
         if call is None:
@@ -212,7 +212,7 @@ class Committer:
             topics=list(topics.values()),
         )
 
-    def _answered(self, commit: Commit, call: OutgoingCall) -> None:
+    def _handle_response(self, commit: Commit, call: OutgoingCall) -> None:
         commit.call = None
         if commit.done:
             return
@@ -232,7 +232,7 @@ class Committer:
                 )
                 return
             if code:
-                self._refused(commit, code, partition)
+                self._handle_error(commit, code, partition)
                 return
         self._finish(commit, None)
 
@@ -245,7 +245,7 @@ class Committer:
                     error_codes[name, partition.partition_index] = partition.error_code
         return error_codes
 
-    def _refused(self, commit: Commit, code: int, partition: TopicPartition) -> None:
+    def _handle_error(self, commit: Commit, code: int, partition: TopicPartition) -> None:
         where = f"commit of {partition[0]}-{partition[1]}"
         if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             self._metadata.refresh()

@@ -331,25 +331,23 @@ class ConsumerMembership:
         response: ConsumerGroupHeartbeatResponse = call.response
         code = response.error_code
         if code:
-            self._refused(code, response.error_message)
+            self._handle_error(code, response.error_message)
             return
         self._failures = 0
         self._sent_fields = fields
         self.epoch = response.member_epoch
         self.interval = response.heartbeat_interval_ms / 1000 or self.interval
-        late = self._send_all_fields or (
-            self.state is ConsumerState.ACKNOWLEDGING and not acknowledged
-        )  # since it was sent
-        self._next_heartbeat = now if late else now + self.interval
+        reconciled_meanwhile = self.state is ConsumerState.ACKNOWLEDGING and not acknowledged
+        self._next_heartbeat = now if self._send_all_fields or reconciled_meanwhile else now + self.interval
         if response.assignment is not None:
-            components = response.assignment.topic_partitions
-            self._target = frozenset((topic.topic_id, number) for topic in components for number in topic.partitions)
+            assigned = response.assignment.topic_partitions
+            self._target = frozenset((topic.topic_id, number) for topic in assigned for number in topic.partitions)
         if self.state is ConsumerState.JOINING or (acknowledged and self.state is ConsumerState.ACKNOWLEDGING):
             self.state = ConsumerState.STABLE
         if self.state is ConsumerState.STABLE and self._target_differs():
             self.state = ConsumerState.RECONCILING
 
-    def _refused(self, code: int, message: str | None) -> None:
+    def _handle_error(self, code: int, message: str | None) -> None:
         if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             self._retry()
         elif code in COORDINATOR_MOVED:

@@ -45,7 +45,7 @@ class Coordinator:
         self.node: Node | None = None
         self.failure: ConsumerError | None = None
         self.on_found: Callable[[], None] = lambda: None
-        self._lookup = LeastLoadedRequest(network, FIND_COORDINATOR.key, self._answered)
+        self._lookup = LeastLoadedRequest(network, FIND_COORDINATOR.key, self._handle_response)
         self._retry_at = 0.0
         self._failures = 0
 
@@ -96,7 +96,7 @@ class Coordinator:
             return FindCoordinatorRequest(key_type=GROUP, coordinator_keys=[self._group])
         return FindCoordinatorRequest(key=self._group, key_type=GROUP)
 
-    def _answered(self, call: OutgoingCall) -> None:
+    def _handle_response(self, call: OutgoingCall) -> None:
         if call.failure is not None:
             self.failure = call.unsupported or self.failure
             self._retry()

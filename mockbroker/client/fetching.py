@@ -159,7 +159,7 @@ class Fetcher:
             node,
             FETCH.key,
             build,
-            lambda call: self._answered(node, session, call, requests, positions),
+            lambda call: self._handle_response(node, session, call, requests, positions),
             timeout=self._settings.request_timeout + self._settings.fetch_max_wait,
             versions=(MIN_VERSION, None if ids else LAST_TOPIC_NAME_VERSION),
         )
@@ -225,7 +225,7 @@ class Fetcher:
 
     # Responses
 
-    def _answered(
+    def _handle_response(
         self,
         node: Node,
         session: FetchSession,
@@ -341,14 +341,14 @@ class Fetcher:
         reader, position = fetched.reader, fetched.position
         assert reader
         try:
-            some = reader.next_records(max_records)
+            portion = reader.next_records(max_records)
         finally:
             if reader.next_offset != position.offset:
                 position.offset = reader.next_offset
                 if reader.epoch >= 0:
                     position.epoch = reader.epoch
-        records += some
-        if len(some) < max_records and not reader.broken:
+        records += portion
+        if len(portion) < max_records and not reader.corrupt:
             self._current = None
             if reader.next_offset == fetched.offset:
                 self._back_off_partition(fetched.partition)  # the next response may have no records either

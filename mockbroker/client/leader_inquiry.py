@@ -109,11 +109,11 @@ class LeaderInquiry:
             node,
             self.key,
             lambda version: self.request(version, leaders),
-            lambda call: self._answered(call, leaders),
+            lambda call: self._handle_response(call, leaders),
             versions=(self.min_version, None),
         )
 
-    def _answered(self, call: OutgoingCall, leaders: Leaders) -> None:
+    def _handle_response(self, call: OutgoingCall, leaders: Leaders) -> None:
         self._in_flight -= set(leaders)
         if unsupported := call.unsupported:
             self.error = unsupported

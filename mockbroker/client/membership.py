@@ -11,7 +11,7 @@ from mockbroker.client.metadata import TopicPartition
 
 
 class Membership(Protocol):
-    """A member of a group; it also implements CommittingMember."""
+    """A member of a group. Commits use it as a CommittingMember."""
 
     @property
     def failure(self) -> Exception | None:

@@ -67,7 +67,7 @@ class Metadata:
         self.required: set[str] = set()
         self.inquired: set[str] = set()
         self.pattern: re.Pattern[str] | None = None
-        self._refreshing = LeastLoadedRequest(network, METADATA.key, self._answered)
+        self._refreshing = LeastLoadedRequest(network, METADATA.key, self._handle_response)
         self._requested_topics: tuple[str, ...] | None = None
         self._response_topics: frozenset[str] = frozenset()
         self.has_all_topics = False
@@ -195,7 +195,7 @@ class Metadata:
             or (self._settings.allow_auto_create_topics and topics is not None),
         )
 
-    def _answered(self, call: OutgoingCall) -> None:
+    def _handle_response(self, call: OutgoingCall) -> None:
         if call.failure is not None:
             self.failure = call.unsupported or self.failure
             self._retry()

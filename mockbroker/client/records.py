@@ -47,8 +47,8 @@ class RecordReader:
         self._data, self._read_committed, self._check_crcs = data, read_committed, check_crcs
         aborted = data.aborted_transactions or []
         self._aborted = sorted(((one.first_offset, one.producer_id) for one in aborted), reverse=True)
-        self._aborting: set[int] = set()
-        self._wanted = 0
+        self._open_aborted: set[int] = set()
+        self._limit = 0
         self._portions = self._read()
         self._error: DecodeError | None = None
 
@@ -60,7 +60,7 @@ class RecordReader:
         records: list[ConsumerRecord] = []
         try:
             while len(records) < max_records:
-                self._wanted = max_records - len(records)
+                self._limit = max_records - len(records)
                 portion = next(self._portions, None)
                 if portion is None:
                     break
@@ -72,15 +72,15 @@ class RecordReader:
         return records
 
     @property
-    def broken(self) -> bool:
+    def corrupt(self) -> bool:
         """True if the next record is corrupt."""
         return self._error is not None
 
     def _read(self) -> Iterator[list[ConsumerRecord]]:
-        """Yield lists of up to ``_wanted`` records; a list ends with its batch. Nothing is decoded in advance."""
-        whole = False
+        """Yield lists of up to ``_limit`` records; a list ends with its batch. Nothing is decoded in advance."""
+        complete = False
         for batch in read(self._data.records):
-            whole = True
+            complete = True
             self._check(batch)
             if batch.last_offset < self.next_offset:
                 continue
@@ -94,7 +94,7 @@ class RecordReader:
                 yield from self._in_order(batch.records_as(ConsumerRecord, verify_crc=False), batch.leader_epoch)
             self.next_offset = max(self.next_offset, batch.last_offset + 1)
             self.epoch = batch.leader_epoch if isinstance(batch, Batch) else -1
-        if not whole and self._data.records:
+        if not complete and self._data.records:
             raise DecodeError("no complete batch in the response", message="RecordBatch")
 
     def _in_order(self, records: Iterator[ConsumerRecord], epoch: int) -> Iterator[list[ConsumerRecord]]:
@@ -102,24 +102,24 @@ class RecordReader:
         topic, number = self.partition
         error: DecodeError | None = None
         while error is None:
-            some: list[ConsumerRecord] = []
+            portion: list[ConsumerRecord] = []
             try:
-                some.extend(islice(records, self._wanted))
+                portion.extend(islice(records, self._limit))
             except DecodeError as raised:
                 error = raised
-            if not some:
+            if not portion:
                 break
             at = self.next_offset
-            backwards = False
-            for record in some:
+            repeated = False
+            for record in portion:
                 if record.offset < at:
-                    backwards = True
+                    repeated = True
                     record.partition = -1
                     continue
                 at = record.offset + 1
                 record.topic, record.partition, record.leader_epoch = topic, number, epoch
             self.next_offset, self.epoch = at, epoch
-            yield [record for record in some if record.partition >= 0] if backwards else some
+            yield [record for record in portion if record.partition >= 0] if repeated else portion
         if error is not None:
             raise error
 
@@ -135,15 +135,15 @@ class RecordReader:
     def _start_aborted(self, last_offset: int) -> None:
         """Note the aborted transactions that began at or before ``last_offset``."""
         while self._aborted and self._aborted[-1][0] <= last_offset:
-            self._aborting.add(self._aborted.pop()[1])
+            self._open_aborted.add(self._aborted.pop()[1])
 
     def _is_aborted(self, batch: Batch) -> bool:
         self._start_aborted(batch.last_offset)
-        return batch.transactional and batch.producer_id in self._aborting
+        return batch.transactional and batch.producer_id in self._open_aborted
 
     def _end_transaction(self, batch: Batch) -> None:
         self._start_aborted(batch.last_offset)  # also transactions whose records were all skipped
-        if batch.producer_id in self._aborting:
+        if batch.producer_id in self._open_aborted:
             types = {read_control_record(record).type for record in batch.records(verify_crc=False)}
             if ControlType.ABORT in types:
-                self._aborting.discard(batch.producer_id)
+                self._open_aborted.discard(batch.producer_id)

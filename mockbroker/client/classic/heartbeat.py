@@ -31,15 +31,15 @@ class HeartbeatAction(Enum):
 class Heartbeat:
     """Timers of one member, in seconds on the engine's clock.
 
-    session, poll: when session_timeout and max_poll_interval end.
-    next: when the next heartbeat is due.
+    session_deadline, poll_deadline: when session_timeout and max_poll_interval end.
+    next_heartbeat: when the next heartbeat is due.
     in_flight: whether a heartbeat has no response; there is one at a time.
     """
 
     def __init__(self, settings: Settings, backoff: Backoff) -> None:
         self._settings, self._backoff = settings, backoff
-        self.session = self.poll = float("inf")
-        self.next = float("inf")
+        self.session_deadline = self.poll_deadline = float("inf")
+        self.next_heartbeat = float("inf")
         self.in_flight = False
         self._failures = 0
 
@@ -47,24 +47,24 @@ class Heartbeat:
         """Start all timers: a generation begins."""
         self.renew(now)
         self.record_poll(now)
-        self.next = now + self._settings.heartbeat_interval
+        self.next_heartbeat = now + self._settings.heartbeat_interval
 
     def renew(self, now: float) -> None:
         """Restart the session timer: the coordinator has responded."""
-        self.session = now + self._settings.session_timeout
+        self.session_deadline = now + self._settings.session_timeout
         self._failures = 0
 
     def record_poll(self, now: float, *, waiting: bool = False) -> None:
         """Restart the poll timer; ``waiting``: the user waits inside the poll, so it does not run."""
-        self.poll = float("inf") if waiting else now + self._settings.max_poll_interval
+        self.poll_deadline = float("inf") if waiting else now + self._settings.max_poll_interval
 
     def sent(self, now: float) -> None:
         self.in_flight = True
-        self.next = now + self._settings.heartbeat_interval
+        self.next_heartbeat = now + self._settings.heartbeat_interval
 
     def failed(self, now: float) -> None:
         """Retry after the backoff: there was no response, or one that does not renew the session."""
-        self.next = now + self._backoff.after(self._failures)
+        self.next_heartbeat = now + self._backoff.after(self._failures)
         self._failures += 1
 
     def next_action(self, now: float, state: ClassicState, *, coordinator_known: bool) -> HeartbeatAction:
@@ -73,11 +73,11 @@ class Heartbeat:
             return HeartbeatAction.NOTHING
         if not coordinator_known:
             return HeartbeatAction.FIND_COORDINATOR
-        if self.session <= now:
+        if self.session_deadline <= now:
             return HeartbeatAction.SESSION_EXPIRED
-        if self.poll <= now:
+        if self.poll_deadline <= now:
             return HeartbeatAction.LEAVE
-        if self.in_flight or self.next > now:
+        if self.in_flight or self.next_heartbeat > now:
             return HeartbeatAction.NOT_DUE
         return HeartbeatAction.SEND
 
@@ -85,4 +85,4 @@ class Heartbeat:
         """Return the time at which ``next_action`` changes by itself."""
         if state not in SENDS_HEARTBEATS or not coordinator_known:
             return float("inf")
-        return min(self.session, self.poll, float("inf") if self.in_flight else self.next)
+        return min(self.session_deadline, self.poll_deadline, float("inf") if self.in_flight else self.next_heartbeat)

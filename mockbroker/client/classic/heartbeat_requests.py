@@ -35,7 +35,7 @@ class HeartbeatRequests:
         call = self._components.coordinator.send_request(
             HEARTBEAT.key,
             lambda _: request,
-            lambda call: self._answered(call, sent),
+            lambda call: self._handle_response(call, sent),
             versions=(0 if sent.instance_id is None else FIRST_STATIC_VERSION, None),
         )
         if call is None:
@@ -43,7 +43,7 @@ class HeartbeatRequests:
         elif not call.done:
             self._heartbeat.sent(now)
 
-    def _answered(self, call: OutgoingCall, sent: Identity) -> None:
+    def _handle_response(self, call: OutgoingCall, sent: Identity) -> None:
         now, heartbeat, status = self._components.clock.now, self._heartbeat, self._status
         heartbeat.in_flight = False
         if call.failure is not None:

@@ -70,7 +70,7 @@ class Joining:
             return Retry.AFTER_BACKOFF
         response: JoinGroupResponse = call.response
         if response.error_code:
-            return self._refused(response)
+            return self._handle_error(response)
         if status.state is not ClassicState.PREPARING_REBALANCE:
             raise UnjoinedGroup("the member left the group before its JoinGroup was answered")
         if response.protocol_type not in (None, PROTOCOL_TYPE):
@@ -99,7 +99,7 @@ class Joining:
             reason=reason,
         )
 
-    def _refused(self, response: JoinGroupResponse) -> Retry:
+    def _handle_error(self, response: JoinGroupResponse) -> Retry:
         code, status = response.error_code, self._status
         if code == ErrorCode.FENCED_INSTANCE_ID:
             raise status.fence("JoinGroup")

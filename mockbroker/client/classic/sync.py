@@ -59,7 +59,7 @@ class Syncing:
             return Retry.AFTER_BACKOFF
         response: SyncGroupResponse = call.response
         if response.error_code:
-            return self._refused(response.error_code)
+            return self._handle_error(response.error_code)
         if sent != status.identity or status.state is not ClassicState.COMPLETING_REBALANCE:
             return Retry.AT_ONCE  # a heartbeat ended the generation meanwhile
         self._check_protocol(response)
@@ -76,7 +76,7 @@ class Syncing:
                 f"SyncGroup returned protocol {name!r} of type {response.protocol_type!r}, expected {chosen!r}",
             )
 
-    def _refused(self, code: int) -> Retry:
+    def _handle_error(self, code: int) -> Retry:
         if code == ErrorCode.FENCED_INSTANCE_ID:
             raise self._status.fence("SyncGroup")
         if code not in RETRIES:

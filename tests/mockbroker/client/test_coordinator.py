@@ -107,7 +107,7 @@ def test_successful_lookup_renews_the_session() -> None:
     cluster.wait(2.0)
     cluster.engine.coordinator.mark_unknown()
     cluster.settle()
-    assert cluster.member.heartbeat.session == 47.0
+    assert cluster.member.heartbeat.session_deadline == 47.0
 
 
 def coordinators(*keys: str) -> FindCoordinatorResponse:

@@ -228,12 +228,12 @@ def test_heartbeat_errors(code, state, identity, joins, lookups, renewed) -> Non
     cluster = subscribed()
     cluster.make_stable(generation=5)
     cluster.wait_for("Heartbeat")
-    before, session = cluster.count("FindCoordinator"), cluster.member.heartbeat.session
+    before, session = cluster.count("FindCoordinator"), cluster.member.heartbeat.session_deadline
     cluster.answer_heartbeat(code, polling=False)
     assert (cluster.member.state, (cluster.member.generation, cluster.member.member_id)) == (state, identity)
     assert cluster.count("FindCoordinator") - before == lookups
     if renewed is not None:
-        assert (cluster.member.heartbeat.session > session) is renewed
+        assert (cluster.member.heartbeat.session_deadline > session) is renewed
     if code not in (E.NONE, E.REBALANCE_IN_PROGRESS) and state is STABLE:
         began = cluster.now
         cluster.wait_for("Heartbeat", polling=False)

@@ -216,9 +216,8 @@ class Interleaved(RuleBasedStateMachine):
         level = "read_committed" if self.committed else "read_uncommitted"
         self.cluster = FakeLogCluster(LEADERS, isolation_level=level, max_partition_fetch_bytes=300)
         self.due = dict.fromkeys(LEADERS, 0)
-        self.real: dict[tuple[str, int], list[int]] = {
-            partition: [] for partition in LEADERS
-        }  # what each isolation level returns
+        # the offsets that a reader of this isolation level gets
+        self.real: dict[tuple[str, int], list[int]] = {partition: [] for partition in LEADERS}
         self.old: list[tuple[tuple[str, int], int, FetchedPartition]] = []
         for partition in LEADERS:
             self.add(partition, 5, 0)
@@ -231,7 +230,7 @@ class Interleaved(RuleBasedStateMachine):
         self.real[partition] += range(first, first + count)
 
     @rule(partition=PARTITIONS, gap=st.integers(1, 5))
-    def add_what_compaction_left(self, partition: tuple[str, int], gap: int) -> None:
+    def add_a_compacted_batch(self, partition: tuple[str, int], gap: int) -> None:
         log = self.cluster.logs[partition]
         at = log.end + gap
         log.append(
@@ -281,8 +280,8 @@ class Interleaved(RuleBasedStateMachine):
 
     @precondition(lambda self: self.cluster.fetches)
     @rule(data=st.data())
-    def answer_with_what_was_answered_before(self, data: st.DataObject) -> None:
-        """Lines of earlier answers, to requests from no later offset."""
+    def answer_with_earlier_partitions(self, data: st.DataObject) -> None:
+        """Use partitions of earlier responses, to requests from no later offset."""
         request = data.draw(st.sampled_from(self.cluster.fetches))
         body = self.cluster.fetch(request)
         wanted = self.cluster.fetch_offsets(request)
@@ -296,7 +295,7 @@ class Interleaved(RuleBasedStateMachine):
 
     @precondition(lambda self: self.cluster.fetches)
     @rule(data=st.data(), tamper=st.sampled_from(TAMPERED[:6]))
-    def answer_tampered(self, data: st.DataObject, tamper: Any) -> None:
+    def answer_with_invalid_partitions(self, data: st.DataObject, tamper: Any) -> None:
         request = data.draw(st.sampled_from(self.cluster.fetches))
         body = self.cluster.fetch(request)
         full = request.version < 7 or request.body.session_epoch <= 0
@@ -313,17 +312,17 @@ class Interleaved(RuleBasedStateMachine):
         data=st.data(),
         cut=st.integers(1, 80),
         mark=st.integers(0, 30),
-        kind=st.sampled_from(["cut", "spoiled", "mark", "parts"]),
+        kind=st.sampled_from(["cut", "corrupted", "high watermark", "diverging epoch"]),
     )
-    def answer_spoiled(self, data: st.DataObject, cut: int, mark: int, kind: Any) -> None:
+    def answer_corrupted(self, data: st.DataObject, cut: int, mark: int, kind: Any) -> None:
         request = data.draw(st.sampled_from(self.cluster.fetches))
         body = self.cluster.fetch(request)
         for line in (line for topic in body.responses for line in topic.partitions):
             if kind == "cut" and line.records:
                 line.records = line.records[:-cut]
-            elif kind == "spoiled" and len(line.records or b"") > cut + 20:
+            elif kind == "corrupted" and len(line.records or b"") > cut + 20:
                 line.records = line.records[:-cut] + bytes([line.records[-cut] ^ 1]) + line.records[-cut:][1:]
-            elif kind == "mark":
+            elif kind == "high watermark":
                 line.high_watermark = mark
             else:
                 line.diverging_epoch = FetchedPartition.EpochEndOffset(epoch=0, end_offset=10_000)

@@ -69,13 +69,13 @@ async def read(consumer: Consumer, count: int) -> list[tuple[int, int]]:
 
 
 async def test_poll_without_records_returns_after_its_timeout(autojump_clock):
-    async def refuse(host: str, port: int) -> trio.abc.Stream:
+    async def connect_silent_peer(host: str, port: int) -> trio.abc.Stream:
         here, there = trio.testing.memory_stream_pair()
         silent.append(there)
         return here
 
     silent: list[trio.abc.Stream] = []
-    async with open_consumer(f"127.0.0.1:{BOOTSTRAP_PORT}", partitions=[T0], connect=refuse) as consumer:
+    async with open_consumer(f"127.0.0.1:{BOOTSTRAP_PORT}", partitions=[T0], connect=connect_silent_peer) as consumer:
         before = trio.current_time()
         assert await consumer.poll(5.0) == []
         assert trio.current_time() == before + 5.0

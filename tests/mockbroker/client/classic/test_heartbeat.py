@@ -82,7 +82,7 @@ def test_failed_heartbeat_backs_off() -> None:
     assert after == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
     heartbeat.renew(10.0)
     heartbeat.failed(10.0)
-    assert heartbeat.next == pytest.approx(10.1)
+    assert heartbeat.next_heartbeat == pytest.approx(10.1)
 
 
 # --- with an engine ----------------------------------------------------------------------------------------
