@@ -61,10 +61,10 @@ class Groups(dict[str, CoordinatedGroup]):
         group = self[group_id]
         return self._apply(group, self.types.of(group).tick(group, self.context, now))
 
-    def _apply(self, group: CoordinatedGroup | None, turn: GroupEffects) -> Effects:
+    def _apply(self, group: CoordinatedGroup | None, group_effects: GroupEffects) -> Effects:
         """Register new groups and schedule the next timer of the group; return the other effects."""
         effects: Effects = []
-        for effect in turn:
+        for effect in group_effects:
             if isinstance(effect, RegisterGroup):
                 group = self[effect.group.group_id] = effect.group
             else:

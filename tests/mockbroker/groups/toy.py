@@ -103,21 +103,21 @@ class ToyType(GroupType[ToyGroup]):
         return ToyGroup(group_id=group_id)
 
     def receive(self, group: ToyGroup, event: Hello, context: Context, now: float) -> GroupEffects:
-        turn: list[Effect | RegisterGroup] = []
+        effects: list[Effect | RegisterGroup] = []
         member = group.members.get(event.member_id)
         if member is None:
             member = group.members[event.member_id] = ToyMember(member_id=event.member_id, client_id=event.client_id)
             group.epoch += 1
-            turn.append(
+            effects.append(
                 Note(event=EventKind.JOIN, group=group.group_id, member_id=event.member_id, generation=group.epoch)
             )
-            turn += self._answer_pending(group, ErrorCode.NONE)
+            effects += self._answer_pending(group, ErrorCode.NONE)
         member.client_id = event.client_id
         group.timers.set(session_timer(event.member_id), now + SESSION)
         if event.wait:
             member.pending = event.ticket
-            return turn
-        return [*turn, Reply(event.ticket, Welcome(group.epoch))]
+            return effects
+        return [*effects, Reply(event.ticket, Welcome(group.epoch))]
 
     def receive_without_group(
         self, group_id: str, other: CoordinatedGroup | None, event: Hello, context: Context, now: float
@@ -130,12 +130,14 @@ class ToyType(GroupType[ToyGroup]):
         return [RegisterGroup(group), *self.receive(group, event, context, now)]
 
     def tick(self, group: ToyGroup, context: Context, now: float) -> GroupEffects:
-        turn: list[Effect | RegisterGroup] = []
-        while wait := group.timers.pop_due(now):
-            del group.members[wait[1]]
+        effects: list[Effect | RegisterGroup] = []
+        while timer := group.timers.pop_due(now):
+            del group.members[timer[1]]
             group.epoch += 1
-            turn.append(Note(event=EventKind.EXPIRE, group=group.group_id, member_id=wait[1], generation=group.epoch))
-        return turn
+            effects.append(
+                Note(event=EventKind.EXPIRE, group=group.group_id, member_id=timer[1], generation=group.epoch)
+            )
+        return effects
 
     def unload(self, group: ToyGroup) -> Effects:
         return self._answer_pending(group, ErrorCode.NOT_COORDINATOR)
