@@ -60,9 +60,9 @@ class Group:
     new_ids: set[str] = field(default_factory=set)
     epochs: dict[str, int] = field(default_factory=dict)
 
-    def sender(self, asked: Step) -> str:
+    def sender(self, request: Step) -> str:
         """Return the relation of a request's sender to the group."""
-        fields = asked.fields
+        fields = request.fields
         if "member_id" not in fields:
             return ""
         member_id, words = fields["member_id"], []
@@ -89,12 +89,12 @@ class Group:
             return ["joins" if epoch == 0 else "leaves"]
         return ["other epoch"] if epoch != self.epochs.get(member_id, epoch) else []
 
-    def record_response(self, asked: Step, answer: Step) -> None:
+    def record_response(self, request: Step, response: Step) -> None:
         """Update the state from a response."""
-        error, fields = answer.fields.get("error_code", 0), answer.fields
-        match asked.api:
+        error, fields = response.fields.get("error_code", 0), response.fields
+        match request.api:
             case "ConsumerGroupHeartbeat" if not error:
-                self._record_heartbeat(asked, fields)
+                self._record_heartbeat(request, fields)
             case "JoinGroup" if not error and self.epochs and not fields["leader"]:
                 self.members.add(fields["member_id"])
                 self.epochs[fields["member_id"]] = fields["generation_id"]
@@ -112,14 +112,14 @@ class Group:
             case "Heartbeat" | "SyncGroup" if error == ErrorCode.REBALANCE_IN_PROGRESS:
                 self.state = PREPARING
             case "LeaveGroup" if not error and self.state != NO_GROUP:
-                self._left(asked, fields)
+                self._left(request, fields)
             case "OffsetCommit" if self.state == NO_GROUP and not any(error_codes(fields)):
                 self.state = EMPTY
             case _:
                 pass
 
-    def _record_heartbeat(self, asked: Step, fields: Mapping[str, Any]) -> None:
-        if asked.fields["member_epoch"] == LEAVE_EPOCH:
+    def _record_heartbeat(self, request: Step, fields: Mapping[str, Any]) -> None:
+        if request.fields["member_epoch"] == LEAVE_EPOCH:
             self._gone({fields["member_id"]})
             return
         if not self.epochs:  # the group is upgraded, and its members continue with their generation
@@ -147,8 +147,8 @@ class Group:
         self.epochs = {member["member_id"]: member["member_epoch"] for member in described["members"]}
         self.members &= self.epochs.keys()
 
-    def _left(self, asked: Step, fields: Mapping[str, Any]) -> None:
-        results = fields.get("members") or [{"member_id": asked.fields.get("member_id"), "error_code": 0}]
+    def _left(self, request: Step, fields: Mapping[str, Any]) -> None:
+        results = fields.get("members") or [{"member_id": request.fields.get("member_id"), "error_code": 0}]
         gone = {member["member_id"] for member in results if not member["error_code"]} - self.new_ids
         if not gone:
             return
@@ -193,19 +193,19 @@ class Row:
 def rows(conversation: Conversation) -> Iterator[Row]:
     """Yield a row for each request that got a response, no response, or a closed connection."""
     groups: dict[str, Group] = {}
-    asked: dict[int, tuple[Step, str, str]] = {}
+    requests: dict[int, tuple[Step, str, str]] = {}
     for step in conversation.steps:
         match step.event:
             case "request":
                 group = groups.setdefault(str(step.fields.get("group_id", "")), Group())
                 about = "group_id" in step.fields
-                asked[step.n] = step, group.state if about else "", group.sender(step)
+                requests[step.n] = step, group.state if about else "", group.sender(step)
                 if step.api == "JoinGroup" and _is_held(conversation, step):
                     group.state = PREPARING
                     group.members.add(step.fields["member_id"])
                     group.new_ids.discard(step.fields["member_id"])
-            case "response" | "no answer" | "broker closed the connection" if step.to in asked:
-                request, state, sender = asked[step.to]
+            case "response" | "no answer" | "broker closed the connection" if step.to in requests:
+                request, state, sender = requests[step.to]
                 response = {"no answer": "no response", "response": ""}.get(step.event, "connection closed")
                 if not response:
                     response = _response(step)
@@ -229,8 +229,8 @@ def rows(conversation: Conversation) -> Iterator[Row]:
                 groups.setdefault(described["group_id"], Group()).record_description(described)
 
 
-def _is_held(conversation: Conversation, asked: Step) -> bool:
-    return any(step.to == asked.n and (step.held or step.event == "no answer") for step in conversation.steps)
+def _is_held(conversation: Conversation, request: Step) -> bool:
+    return any(step.to == request.n and (step.held or step.event == "no answer") for step in conversation.steps)
 
 
 def _response(step: Step) -> str:
@@ -257,10 +257,10 @@ def error_codes(value: Any, *, inside: bool = False) -> Iterator[int]:
             yield from error_codes(item)
 
 
-def text(found: Iterable[Row]) -> str:
+def text(table: Iterable[Row]) -> str:
     """Return the page, with a table for each API."""
     merged: dict[tuple[str, str, str, str], list[Row]] = {}
-    for row in sorted(found):
+    for row in sorted(table):
         merged.setdefault((row.api, row.state, row.sender, row.response), []).append(row)
     page, current = [HEAD], ""
     for (api, state, sender, response), same in merged.items():

@@ -77,9 +77,9 @@ def _x(story: Story, seconds: float) -> float:
     return LEFT + seconds / story.end * WIDTH
 
 
-def _bar(story: Story, y: float, begin: float, end: float, look: str, title: str) -> str:
+def _bar(story: Story, y: float, begin: float, end: float, attributes: str, title: str) -> str:
     x, width = _x(story, begin), max((end - begin) / story.end * WIDTH, 0.1)
-    rect = f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{ROW - 2}" {look}>'
+    rect = f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{ROW - 2}" {attributes}>'
     return f"{rect}<title>{escape(title)}</title></rect>"
 
 

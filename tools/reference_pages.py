@@ -46,10 +46,10 @@ LEGEND = """\
 
 def pages() -> dict[str, str]:
     """Return the text of every page by its file name."""
-    found = {"README.md": index()}
-    found |= {f"{_stem(_module(api))}.md": api_page(api) for api in APIS.values()}
-    found |= {f"{_stem(module)}.md": data_page(module) for module in data_modules()}
-    return found
+    texts = {"README.md": index()}
+    texts |= {f"{_stem(_module(api))}.md": api_page(api) for api in APIS.values()}
+    texts |= {f"{_stem(module)}.md": data_page(module) for module in data_modules()}
+    return texts
 
 
 def index() -> str:
@@ -153,10 +153,10 @@ def _shown(path: str, fields: Sequence[Row]) -> str:
     return ".".join([*shown[:-1], steps[-1]])
 
 
-def _versions(found: Sequence[int]) -> str:
+def _versions(versions: Sequence[int]) -> str:
     """``[0, 1, 2, 5]`` as ``0-2, 5``."""
     grouped: list[Versions] = []
-    for version in found:
+    for version in versions:
         if grouped and grouped[-1].last == version - 1:
             grouped[-1] = Versions(grouped[-1].first, version)
         else:
@@ -174,8 +174,8 @@ def _flexible(flexible: Versions) -> str:
 
 def data_modules() -> list[ModuleType]:
     """Return the modules of messages other than requests and responses."""
-    found = [import_module(f"{blobs.__name__}.{info.name}") for info in iter_modules(blobs.__path__)]
-    return [headers, *(module for module in found if any(data_messages(module)))]
+    modules = [import_module(f"{blobs.__name__}.{info.name}") for info in iter_modules(blobs.__path__)]
+    return [headers, *(module for module in modules if any(data_messages(module)))]
 
 
 def data_messages(module: ModuleType) -> Iterator[type]:
@@ -217,11 +217,11 @@ def _names(module: ModuleType) -> str:
 def write(folder: Path) -> None:
     """Write all pages to a folder, and delete other pages in it."""
     folder.mkdir(parents=True, exist_ok=True)
-    found = pages()
-    for name, text in found.items():
+    texts = pages()
+    for name, text in texts.items():
         (folder / name).write_text(text, "utf-8")
     for path in folder.glob("*.md"):
-        if path.name not in found:
+        if path.name not in texts:
             path.unlink()
 
 

@@ -89,17 +89,17 @@ def _shown(value: object) -> str:
 def attributes(described: type) -> Mapping[str, str]:
     """Return the attributes of a class with their meaning, from the section Attributes of its docstring."""
     _, _, section = inspect.getdoc(described).partition("Attributes:\n")  # type: ignore[union-attr]
-    found: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     name = ""
     for line in section.splitlines():
         if start := re.match(r"    (\w+): (.*)", line):
             name = start[1]
-            found[name] = start[2]
+            meanings[name] = start[2]
         elif line.startswith("        "):
-            found[name] += " " + line.strip()
+            meanings[name] += " " + line.strip()
         elif line.strip():
             break
-    return found
+    return meanings
 
 
 # --- Python ---
