@@ -124,13 +124,6 @@ def test_partitions_may_be_left_out() -> None:
     check({"a": Assignment([("t", 0)])}, TOPICS, MEMBERS)
 
 
-def test_an_unknown_name_lists_the_known() -> None:
-    with pytest.raises(
-        AssignorError, match=r"unknown assignor 'zz': use one of range, roundrobin, sticky, cooperative-sticky"
-    ):
-        assignor("zz")
-
-
 def test_names_differ() -> None:
     assert list(by_name(map(assignor, DEFAULT))) == list(DEFAULT)
     with pytest.raises(AssignorError, match="StickyAssignor and FirstStickyAssignor have the same name 'sticky'"):

@@ -1,35 +1,29 @@
 from __future__ import annotations
 
 import doctest
-from uuid import UUID
-
-import pytest
+import subprocess
+import sys
 
 import kwire.assignors
-from kwire.assignors import SERVER, AssignorError, MemberSubscription, assign
 
-TOPIC = UUID(int=1)
+LOADED = "import sys, kwire.assignors; kwire.assignors.SERVER; print([n for n in sys.modules if n.startswith('kwire.assignors.')])"
 
 
 def test_public_names() -> None:
     assert all(hasattr(kwire.assignors, name) for name in kwire.assignors.__all__)
+    assert set(kwire.assignors.__all__) <= set(dir(kwire.assignors))
 
 
-def test_default_is_the_first_assignor() -> None:
-    assert list(SERVER) == ["uniform", "range"]
+def test_name_that_is_not_public() -> None:
+    assert not hasattr(kwire.assignors, "zz")
 
 
-def test_an_assignor_that_is_not_there() -> None:
-    with pytest.raises(KeyError):
-        assign("zz", {}, {})
-
-
-@pytest.mark.parametrize("name", SERVER)
-@pytest.mark.parametrize("homogeneous", [True, False, None])
-def test_a_topic_without_metadata(name: str, homogeneous: bool | None) -> None:
-    with pytest.raises(AssignorError, match="not in the metadata"):
-        assign(name, {"a": MemberSubscription([TOPIC])}, {}, homogeneous=homogeneous)
+def test_server_assignors_load_no_assignor_of_clients() -> None:
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
+    assert "kwire.assignors.uniform" in done.stdout
+    assert "client" not in done.stdout
+    assert "sticky" not in done.stdout
 
 
 def test_the_example() -> None:
-    assert doctest.testmod(kwire.assignors) == (0, 3 + 3 + 1)
+    assert doctest.testmod(kwire.assignors) == (0, 4 + 4 + 1)
