@@ -101,11 +101,11 @@ def test_follower_sync_waits_for_the_leader_not_dropped() -> None:
 
 # --- requests in each state ---------------------------------------------------------------------------------------
 
-WAITS = "waits"
+PENDING = "pending"
 
 
-class Served(BrokerHarness):
-    """Members a (leader) and b of group g; offset 5 is committed."""
+class GroupInState(BrokerHarness):
+    """A broker with group g of the members a (leader) and b, in CompletingRebalance; offset 5 is committed."""
 
     def __init__(self) -> None:
         super().__init__(config={"group.initial.rebalance.delay.ms": 500})
@@ -119,20 +119,20 @@ class Served(BrokerHarness):
     def state(self) -> str:
         return self.ask(DescribeGroupsRequest(groups=["g"]), 5).groups[0].group_state
 
-    # --- what is answered: the error, or WAITS ---
+    # --- requests: each returns the error, or PENDING ---
 
-    def said(self, request: Any, version: int) -> E | str:
+    def error_of(self, request: Any, version: int) -> E | str:
         answer = self.send(request, version).answer
-        return WAITS if answer is None else E(answer.error_code)
+        return PENDING if answer is None else E(answer.error_code)
 
     def join_as(self, member_id: str = "") -> E | str:
-        return self.said(BrokerHarness.join("g", member_id), 3)
+        return self.error_of(BrokerHarness.join("g", member_id), 3)
 
     def sync(self, member_id: str) -> E | str:
-        return self.said(SyncGroupRequest(group_id="g", generation_id=1, member_id=member_id), 3)
+        return self.error_of(SyncGroupRequest(group_id="g", generation_id=1, member_id=member_id), 3)
 
     def beat(self, member_id: str) -> E | str:
-        return self.said(HeartbeatRequest(group_id="g", generation_id=1, member_id=member_id), 3)
+        return self.error_of(HeartbeatRequest(group_id="g", generation_id=1, member_id=member_id), 3)
 
     def leave(self, member_id: str) -> E:
         request = LeaveGroupRequest(group_id="g", members=[LeaveGroupRequest.Member(member_id=member_id)])
@@ -150,8 +150,8 @@ class Served(BrokerHarness):
         answer = self.ask(OffsetFetchRequest(group_id="g", topics=topics), 5)
         return E(answer.error_code or answer.topics[0].partitions[0].error_code)
 
-    def come_to(self, state: str) -> None:
-        """From CompletingRebalance."""
+    def move_to_state(self, state: str) -> None:
+        """Move the group from CompletingRebalance to another state."""
         if state in (STABLE, PREPARING):
             for member_id in (self.a, self.b):
                 self.sync(member_id)
@@ -170,15 +170,15 @@ STATES = [PREPARING, COMPLETING, STABLE, EMPTY, DEAD]
 REQUESTS = {  # request: in each state, the response and the state afterwards, if different
     "JoinGroup of a new member": (
         lambda harness: harness.join_as(),
-        [(WAITS,), (WAITS, PREPARING), (WAITS, PREPARING), (WAITS, PREPARING), (WAITS, PREPARING)],
+        [(PENDING,), (PENDING, PREPARING), (PENDING, PREPARING), (PENDING, PREPARING), (PENDING, PREPARING)],
     ),
     "JoinGroup of the leader": (
         lambda harness: harness.join_as(harness.a),
-        [(WAITS,), (FINE,), (WAITS, PREPARING), (UNKNOWN,), (UNKNOWN,)],
+        [(PENDING,), (FINE,), (PENDING, PREPARING), (UNKNOWN,), (UNKNOWN,)],
     ),
     "JoinGroup of a follower": (
         lambda harness: harness.join_as(harness.b),
-        [(WAITS,), (FINE,), (FINE,), (UNKNOWN,), (UNKNOWN,)],
+        [(PENDING,), (FINE,), (FINE,), (UNKNOWN,), (UNKNOWN,)],
     ),
     "SyncGroup of the leader": (
         lambda harness: harness.sync(harness.a),
@@ -186,7 +186,7 @@ REQUESTS = {  # request: in each state, the response and the state afterwards, i
     ),
     "SyncGroup of a follower": (
         lambda harness: harness.sync(harness.b),
-        [(AGAIN,), (WAITS,), (FINE,), (UNKNOWN,), (UNKNOWN,)],
+        [(AGAIN,), (PENDING,), (FINE,), (UNKNOWN,), (UNKNOWN,)],
     ),
     "Heartbeat": (
         lambda harness: harness.beat(harness.b),
@@ -218,18 +218,18 @@ CELLS = [
 
 @pytest.mark.parametrize(("state", "ask", "answer", "after"), CELLS)
 def test_requests_served_in_each_state(
-    state: str, ask: Callable[[Served], E | str], answer: E | str, after: str
+    state: str, ask: Callable[[GroupInState], E | str], answer: E | str, after: str
 ) -> None:
-    harness = Served()
-    harness.come_to(state)
+    harness = GroupInState()
+    harness.move_to_state(state)
     assert ask(harness) == answer
     assert harness.state == after
 
 
 def test_a_dead_group_accepts_commits_only() -> None:
     """As in 0.9. Today a request during the deletion is answered with COORDINATOR_NOT_AVAILABLE."""
-    harness = Served()
-    harness.come_to(DEAD)
+    harness = GroupInState()
+    harness.move_to_state(DEAD)
     assert "g" not in harness.broker.groups
     assert harness.ask(ListGroupsRequest(), 5).groups == []
     assert committed(harness, "g") == {}
