@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
-_set_field = object.__setattr__
+set_field = object.__setattr__  # sets a field without recording it
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -45,7 +45,7 @@ class Recorded:
     def __new__(cls, *args: Any, **fields: Any) -> Any:  # noqa: ARG004
         """Return an object without fields; setting them records all of them as changed."""
         new = super().__new__(cls)
-        _set_field(new, "changes", Changes())
+        set_field(new, "changes", Changes())
         return new
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -60,11 +60,11 @@ class Recorded:
                 changes[name] = {None: None}
             else:
                 keys[None] = None
-        _set_field(self, name, value)
+        set_field(self, name, value)
 
     def record_in(self, changes: Changes) -> None:
         """Record future changes in the Changes of the object that this one is a part of."""
-        _set_field(self, "changes", changes)
+        set_field(self, "changes", changes)
 
     def _record_differences(self, name: str, table: Mapping[Any, Any]) -> None:
         before: Mapping[Any, Any] = getattr(self, name, {})

@@ -13,7 +13,7 @@ from mockbroker.base.deadlines import Deadlines
 from mockbroker.base.effects import Ticket
 from mockbroker.base.release import SINCE_4_0, Quirks
 from mockbroker.base.settings import Settings
-from mockbroker.groups.changes import Changes, Recorded
+from mockbroker.groups.changes import Changes, Recorded, set_field
 from mockbroker.groups.coordinated import CoordinatedGroup, Timer
 from mockbroker.groups.offsets import Offsets
 
@@ -51,7 +51,7 @@ def pending_member_timer(member_id: str) -> Timer:
     return ("pending", member_id)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, init=False)
 class Member(Recorded):
     """A member of a classic group.
 
@@ -72,16 +72,42 @@ class Member(Recorded):
     TRANSIENT: ClassVar[frozenset[str]] = frozenset({"is_new", "pending_join", "pending_sync"})
 
     member_id: str
-    instance_id: str | None = None
+    instance_id: str | None
     client_id: str
     client_host: str
     session_timeout: float
     rebalance_timeout: float
     protocols: Sequence[tuple[str, bytes]]
-    assignment: bytes = b""
-    is_new: bool = True
-    pending_join: Ticket | None = None
-    pending_sync: Ticket | None = None
+    assignment: bytes
+    is_new: bool
+    pending_join: Ticket | None
+    pending_sync: Ticket | None
+
+    def __init__(
+        self,
+        *,
+        member_id: str,
+        instance_id: str | None = None,
+        client_id: str,
+        client_host: str,
+        session_timeout: float,
+        rebalance_timeout: float,
+        protocols: Sequence[tuple[str, bytes]],
+        assignment: bytes = b"",
+        is_new: bool = True,
+    ) -> None:
+        """Set the fields without recording each: ``ClassicGroup.add_member`` records the whole member."""
+        set_field(self, "member_id", member_id)
+        set_field(self, "instance_id", instance_id)
+        set_field(self, "client_id", client_id)
+        set_field(self, "client_host", client_host)
+        set_field(self, "session_timeout", session_timeout)
+        set_field(self, "rebalance_timeout", rebalance_timeout)
+        set_field(self, "protocols", protocols)
+        set_field(self, "assignment", assignment)
+        set_field(self, "is_new", is_new)
+        set_field(self, "pending_join", None)
+        set_field(self, "pending_sync", None)
 
     def metadata(self, protocol: str) -> bytes:
         """Return the metadata of a protocol; the first if the member sent the protocol twice."""
