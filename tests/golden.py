@@ -1,4 +1,4 @@
-"""Frames and blobs whose values somebody else decoded, and what has to hold of them."""
+"""Frames and blobs with values from other decoders, and the rules that they must satisfy."""
 
 from __future__ import annotations
 

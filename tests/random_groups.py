@@ -84,7 +84,7 @@ class RandomGroup:
         return self._racks
 
     def rounds(self) -> Iterator[dict[str, tuple[bytes, str | None]]]:
-        """Subscription and instance id by member id. Each round goes on from what ``finish`` was told."""
+        """Subscription and instance id by member id. Each round starts from the arguments of ``finish``."""
         for number in range(self._random.randint(1, MOST_ROUNDS)):
             if number:
                 self._change()

@@ -1,7 +1,7 @@
 """The fifteen scenarios of a coordinator that dies under a group: what dies when, and what must hold afterwards.
 
 Five steps of a member's life, and three moments of the request that makes the step. The group has members already when
-it happens; who makes the step is the actor: a newcomer for the first three, then somebody who is in.
+it happens; the actor makes the step: a new member for the first three, then a current member.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def flat(assignment: Mapping[UUID, Iterable[int]]) -> list[tuple[UUID, int]]:
 
 
 def problems(group: Group, target: GroupAssignment) -> list[str]:
-    """What no assignment may be, whoever made it."""
+    """Return the rules that an assignment of any assignor violates."""
     everything = [partition for assignment in target.values() for partition in flat(assignment)]
     subscribed = {topic_id for member in group.members.values() for topic_id in member.topic_ids}
     complete = {(topic_id, n) for topic_id in subscribed for n in range(group.partitions[topic_id])}

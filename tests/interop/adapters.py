@@ -33,7 +33,7 @@ class Adapter(Protocol):
         idempotent: bool = False,
         timestamp: int | None = None,
     ) -> None:
-        """Send all values; returns when each is acknowledged, or sent if nobody acknowledges."""
+        """Send all values; returns when each is acknowledged, or sent with acks=0."""
 
     def read(
         self, topic: str, partition: int, start: int, wanted: int, *, committed: bool = False

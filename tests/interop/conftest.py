@@ -1,4 +1,4 @@
-"""Fixtures: a cluster of its own for each test, so that its journal tells of nothing else. And what came of the tests."""
+"""Fixtures: a new cluster for each test, so that its journal has no other events; and the results of the tests."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def ground(request: pytest.FixtureRequest, real_grounds: dict[str, RealGround]) 
 
 @pytest.fixture
 def gathering(ground: Ground) -> Iterator[Gathering]:
-    """A topic of 6 partitions, and nobody there."""
+    """A topic of 6 partitions, without members."""
     with gathering_on(ground) as gathering:
         yield gathering
 

@@ -20,7 +20,7 @@ class Gathering(Stage):
 
     def __init__(self, ground: Ground) -> None:
         self.ground = ground
-        self.cluster = ground  # members are told its address
+        self.cluster = ground  # members connect to its address
         self.members: list[Member] = []
         self.there: list[Member] = []
         self.changed = threading.Condition()
@@ -52,7 +52,7 @@ class Gathering(Stage):
         return {member.name: sorted(member.held) for member in self.there}
 
     def is_fair(self) -> bool:
-        """True if each partition has one owner, and nobody has two more than another."""
+        """Return True if each partition has one owner, and shares differ by at most one partition."""
         shares = self.shares_held()
         sizes = [len(share) for share in shares.values()]
         owned = sorted(one for share in shares.values() for one in share)
@@ -62,7 +62,7 @@ class Gathering(Stage):
         self.wait(f"a fair share for {[member.name for member in self.there]}", self.is_fair, 2 * LIMIT)
 
     def check_reading(self) -> None:
-        """New records of every partition are each read once, by the owner; then everybody commits."""
+        """Check that new records of every partition are read once, by the owner; then let all members commit."""
         self._batches += 1
         values = [f"batch {self._batches}: {number}" for number in range(4 * self.partitions)]
         self.produce(values)
@@ -83,8 +83,8 @@ class Gathering(Stage):
         assert counted == Counter(self._written), self.report("not each record once")
 
     def report(self, problem: str) -> str:
-        told = [f"{member.name} holds {sorted(member.held)}, {member.plans[-1:]}" for member in self.there]
-        return "\n".join([super().report(problem), *told])
+        lines = [f"{member.name} holds {sorted(member.held)}, {member.plans[-1:]}" for member in self.there]
+        return "\n".join([super().report(problem), *lines])
 
 
 def planned(member: Member) -> dict[str, Sequence[Owned]]:

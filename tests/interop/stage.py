@@ -35,7 +35,7 @@ MEMBERS = Path(__file__).parent / "members"
 MODULES = {"kafka-python": "kafka", "confluent-kafka": "confluent_kafka", "aiokafka": "aiokafka"}
 FAMILIES = (*MODULES, "kcat", *programs.PROGRAMS)
 OURS = "ours"  # the consumer of this package, which is no row of docs/clients.md
-ASSIGNORS = {  # the first of each is what a member uses that is not told otherwise
+ASSIGNORS = {  # the first of each is the default
     "kafka-python": ("range", "roundrobin", "sticky", "cooperative-sticky"),
     "confluent-kafka": ("range", "roundrobin", "cooperative-sticky"),
     "aiokafka": ("range", "roundrobin", "sticky"),
@@ -194,7 +194,7 @@ class Member:
 
 
 class KcatMember(Member):
-    """kcat prints records as ``topic partition offset value``, tells rebalances on stderr, and leaves on SIGTERM.
+    """kcat prints records as ``topic partition offset value``, logs rebalances to stderr, and leaves on SIGTERM.
 
     It commits what it printed when it leaves.
     """
@@ -322,7 +322,7 @@ class Stage:
         return {event.client: _flat(event) for event in self.events("assign") if event.generation == generation}
 
     def generation(self) -> int:
-        """The newest that somebody was assigned anything in; -1 for none."""
+        """Return the newest generation with an assignment; -1 if there is none."""
         return max((event.generation for event in self.events("assign")), default=-1)
 
     def stable_with(self, clients: set[str]) -> bool:
@@ -337,7 +337,7 @@ class Stage:
         return [event.member_id for event in self.events() if event.client == client and event.member_id][-1]
 
     def client_of(self, member_id: str) -> str:
-        """Whose id it is; "" if nobody's."""
+        """Return the client with this member id; "" if there is none."""
         return next((event.client for event in self.events() if event.member_id == member_id and event.client), "")
 
     def all_partitions(self) -> list[Owned]:
@@ -365,21 +365,21 @@ class Stage:
         return len(seen)
 
     def check_owners(self) -> None:
-        """In no moment had two members one partition: by what the coordinator told them, and by what they said.
+        """Check that no partition ever had two owners, by the coordinator's assignments and by the members' reports.
 
         For groups of the consumer protocol, also while some members still speak the classic one.
         """
-        told: dict[str, tuple[str, set[Owned]]] = {}  # by member id: client, share
+        shares: dict[str, tuple[str, set[Owned]]] = {}  # by member id: client, share
         for event in self.events():
             if event.event in ("leave", "expire"):
-                told.pop(event.member_id, None)
-            elif event.event == "generation" and event.leader:  # of a classic group: everybody gets another share
-                told.clear()
+                shares.pop(event.member_id, None)
+            elif event.event == "generation" and event.leader:  # of a classic group: every member gets a new assignment
+                shares.clear()
             elif event.event == "assign":
                 if self._came_back(event):
-                    told = {who: share for who, share in told.items() if share[0] != event.client}
-                told[event.member_id] = event.client, set(_flat(event))
-                self._check_disjoint([share for _, share in told.values()], event.to_json())
+                    shares = {who: share for who, share in shares.items() if share[0] != event.client}
+                shares[event.member_id] = event.client, set(_flat(event))
+                self._check_disjoint([share for _, share in shares.values()], event.to_json())
         said: dict[str, set[tuple[object, int]]] = {}
         expired = {event.client: event.time_ms for event in self.events("expire")}
         for request in self.cluster.requests("ConsumerGroupHeartbeat"):
@@ -406,7 +406,7 @@ class Stage:
         with self.changed:
             if self.changed.wait_for(holds, seconds):
                 return holds()
-        raise AssertionError(self.report(f"waited {seconds:g} s in vain for {what}"))
+        raise AssertionError(self.report(f"timed out after {seconds:g} s: {what}"))
 
     def wait_a_moment(self, holds: Callable[[], object]) -> None:
         """Wait until something holds, but not for long."""
@@ -418,7 +418,7 @@ class Stage:
         self.wait(f"a stable group of {sorted(clients)}", lambda: self.stable_with(clients))
 
     def wait_held(self, *members: Member) -> None:
-        """Wait until each of these members has by its own callbacks what the journal says that it was told last."""
+        """Wait until each of these members has reported, by its callbacks, its last assignment in the journal."""
         for member in members:
             self.wait(
                 f"{member.name} to hear of its share",

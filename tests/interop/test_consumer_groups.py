@@ -136,7 +136,7 @@ def test_a_static_member_restarts(consumer_stage: Stage, family: str) -> None:
     before = join(stage, family, "restarts", instance="two")
     stage.wait_held(stays, before)
     epoch = stage.generation()
-    shares, old_id, told = stage.shares(epoch), stage.member_id("restarts"), len(stays.assigned)
+    shares, old_id, count = stage.shares(epoch), stage.member_id("restarts"), len(stays.assigned)
     before.leave()
     assert [event.client for event in stage.events("away")] == ["restarts"]
     after = stage.member(family, "restarts", instance="two", protocol="consumer")
@@ -144,7 +144,7 @@ def test_a_static_member_restarts(consumer_stage: Stage, family: str) -> None:
     assert stage.member_id("restarts") != old_id
     assert max(event.generation for event in stage.events("rebalance")) == epoch
     assert not stage.events("leave") + stage.events("expire")
-    assert len(stays.assigned) == told
+    assert len(stays.assigned) == count
     stage.check_owners()
 
 

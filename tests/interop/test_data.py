@@ -111,7 +111,7 @@ def test_where_a_new_group_begins(stage: Stage, family: str, reset: str) -> None
     if reset == "earliest":
         stage.wait_values(["old"], member)
         return
-    sent = 0  # nobody tells when a member has found the end, so write until it reads
+    sent = 0  # no client reports that it has reached the end, so write until it reads
     while not member.records:
         writer.produce("orders", {0: ["new"]})
         sent += 1
@@ -122,7 +122,7 @@ def test_where_a_new_group_begins(stage: Stage, family: str, reset: str) -> None
 
 @pytest.mark.scenario("three brokers")
 def test_three_brokers(wide_stage: Stage, family: str) -> None:
-    """Whoever is asked first: partitions are read and written at their leaders, groups live at their coordinator."""
+    """From any bootstrap broker: partitions are read and written at their leader, groups are at their coordinator."""
     first_node = wide_stage.cluster.nodes[0]
     bootstrap = f"{first_node.host}:{first_node.port}"
     client = ADAPTERS[family](bootstrap)
@@ -153,7 +153,7 @@ def test_the_wrong_broker(wide_stage: Stage) -> None:
             produced = broker.ask(ProduceRequest(acks=1, timeout_ms=1000, topic_data=[write]), 9)
             fetched = broker.ask(FetchRequest(max_wait_ms=0, topics=[read]), 11)
             found = broker.ask(ListOffsetsRequest(replica_id=-1, topics=[look]), 5)
-            beaten = broker.ask(HeartbeatRequest(group_id="nobody's", generation_id=1, member_id="nobody"), 4)
+            beaten = broker.ask(HeartbeatRequest(group_id="unknown", generation_id=1, member_id="unknown"), 4)
         answers.append(
             (
                 produced.responses[0].partition_responses[0].error_code,

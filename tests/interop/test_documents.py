@@ -16,12 +16,12 @@ VALUES = [f"value-{number}" for number in range(40)]
 
 def rebalances(stage: Stage) -> list[str]:
     """Why there were some: who did what."""
-    told = [event.reason.partition(" ") for event in stage.events("rebalance")]
-    return [f"{stage.client_of(member_id)} {what}" for member_id, _, what in told]
+    reasons = [event.reason.partition(" ") for event in stage.events("rebalance")]
+    return [f"{stage.client_of(member_id)} {what}" for member_id, _, what in reasons]
 
 
 def together(stage: Stage, *members: Member) -> None:
-    """Wait until these, and nobody else, share the stage's topic."""
+    """Wait until exactly these members share the stage's topic."""
     names = {member.name for member in members}
     stage.wait(f"a stable group of {sorted(names)}", lambda: stage.stable_with(names))
 

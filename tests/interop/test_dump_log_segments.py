@@ -49,8 +49,8 @@ def test_segments_and_indexes(changes: DiskChanges, tmp_path: Path) -> None:
     assert len(files(folder, ".log")) == len(files(folder, ".index")) == len(files(folder, ".timeindex")) == 3
     deep = ["--deep-iteration", "--print-data-log"]
     lines = dumped(files(folder, ".log", ".index", ".timeindex"), *deep)
-    told = [found.groups() for line in lines if (found := OFFSET.match(line))]
-    assert told == [(str(offset), str(times[offset]), sent[offset]) for offset in range(60)]
+    rows = [found.groups() for line in lines if (found := OFFSET.match(line))]
+    assert rows == [(str(offset), str(times[offset]), sent[offset]) for offset in range(60)]
     assert sum(line.startswith("offset: ") for line in lines) >= 9
     assert sum(line.startswith("timestamp: ") for line in lines) >= 3
     assert [line for line in lines if "ismatch" in line or "invalid" in line.lower()] == []
@@ -97,7 +97,7 @@ def test_offsets(changes: DiskChanges, tmp_path: Path) -> None:
 
 
 def test_groups_of_real_clients(tmp_path: Path) -> None:
-    """Members of both protocols, commits, a transaction and a group that is deleted, as Kafka's tool tells them."""
+    """Members of both protocols, commits, a transaction and a deleted group, as printed by Kafka's tool."""
     quick = {"group.initial.rebalance.delay.ms": 0, "offsets.topic.num.partitions": 3}
     with run_cluster(topics={"t": 2}, config=quick, data_dir=tmp_path) as cluster:
         cluster.produce("t", ["a", "b"])
@@ -113,19 +113,19 @@ def test_groups_of_real_clients(tmp_path: Path) -> None:
         admin.delete_consumer_groups(["old"])["old"].result(10)
     folders = [path.parent for path in tmp_path.glob(f"{OFFSETS_TOPIC}-*/*.log")]
     decoded = [line for folder in folders for line in offsets(folder)]
-    told: dict[str, list[tuple[str, object]]] = {}
+    records: dict[str, list[tuple[str, object]]] = {}
     for key, value in decoded:
         data = key["data"]
         assert isinstance(data, dict)
-        told.setdefault(str(data.get("group", data.get("groupId"))), []).append((str(key["type"]), value))
-    stable = next(value for kind, value in told["old"] if kind == "2" and value and value["data"]["members"])  # type: ignore[index]
+        records.setdefault(str(data.get("group", data.get("groupId"))), []).append((str(key["type"]), value))
+    stable = next(value for kind, value in records["old"] if kind == "2" and value and value["data"]["members"])  # type: ignore[index]
     [member] = stable["data"]["members"]  # type: ignore[index]
     assert member["clientId"] == "a client"
     assert member["assignment"]["assignedPartitions"] == [{"topic": "t", "partitions": [0, 1]}]
-    assert {kind for kind, _ in told["new"]} == {"1", "3", "5", "6", "7", "8"}
+    assert {kind for kind, _ in records["new"]} == {"1", "3", "5", "6", "7", "8"}
     for kind in ("1", "2"):
-        assert [value for each, value in told["old"] if each == kind][-1] is None  # tombstones
-    assert [value["data"]["offset"] for kind, value in told["paid"] if kind == "1" and value] == [7]  # type: ignore[index]
+        assert [value for each, value in records["old"] if each == kind][-1] is None  # tombstones
+    assert [value["data"]["offset"] for kind, value in records["paid"] if kind == "1" and value] == [7]  # type: ignore[index]
     segments = [path for path in tmp_path.glob("__transaction_state-*/*.log") if path.stat().st_size]
     printed = dumped(segments, "--transaction-log-decoder", "--print-data-log")
     states = [

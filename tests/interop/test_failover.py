@@ -26,7 +26,7 @@ AT_ONCE = 4  # scenarios
 STANDING = {"classic": ("confluent-kafka", "kafka-python"), "consumer": ("confluent-kafka", "confluent-kafka")}
 ACTORS = {"classic": ("confluent-kafka", "kafka-python", "aiokafka"), "consumer": ("confluent-kafka",)}
 BUILT = ("java", "franz-go")  # actors that are not in Python
-SESSION_MS = 5_000  # librdkafka begins anew by itself if it hears nothing for so long, also on a slow machine
+SESSION_MS = 5_000  # librdkafka rejoins by itself after this time without a response, also on a slow machine
 CONDITIONS: dict[str, dict[str, Any]] = {  # what else the cluster has to bear
     "at once": {},
     "read for a second": {"config": {"mockbroker.coordinator.load.ms": 1_000}},
@@ -222,7 +222,7 @@ class Failing:
         self.quiet()
 
     def comes_back(self) -> None:
-        """The dead broker returns: nobody joins again for it, and all goes on."""
+        """The failed broker returns: no member rejoins, and all members continue."""
         assert self.kill.killed is not None
         generation = self.stage.generation()
         self.stage.cluster.start_broker(self.kill.killed)
@@ -295,11 +295,11 @@ class Failing:
         self.stage.produce(values)
 
     def read(self) -> None:
-        """Everything that was produced has been read by somebody, also by who has left since."""
+        """Check that every produced record was read by a member, also by one that has left since."""
         wanted = set(self.produced)
-        everybody = self.stage.members
+        members = self.stage.members
         self.stage.wait(
-            f"{len(wanted)} records", lambda: wanted <= {value for each in everybody for value in each.values}
+            f"{len(wanted)} records", lambda: wanted <= {value for each in members for value in each.values}
         )
 
     def commit(self) -> None:
@@ -322,7 +322,7 @@ def played(request: pytest.FixtureRequest) -> Iterator[dict[Play, Future[None]]]
     wanted = [item.callspec.params["which"] for item in request.session.items if item.path == request.path]
     pool = ThreadPoolExecutor(AT_ONCE)
     yield {which: pool.submit(play, which) for which in wanted}
-    pool.shutdown(cancel_futures=True)  # of those that nobody waits for any more
+    pool.shutdown(cancel_futures=True)  # scenarios whose result is no longer needed
 
 
 def test_the_group_survives(which: Play, played: dict[Play, Future[None]]) -> None:

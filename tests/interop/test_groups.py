@@ -138,7 +138,7 @@ def test_a_static_member_restarts(stage: Stage, family: str) -> None:
     shares, old_id = stage.shares(generation), stage.member_id("restarts")
     for member in (stays, before):
         stage.wait("its share", lambda member=member: shares[member.name] in member.assigned)
-    told = len(stays.assigned)
+    count = len(stays.assigned)
     before.leave()
     after = stage.member(family, "restarts", instance="two")
     stage.wait("its share again", lambda: after.assigned)
@@ -146,7 +146,7 @@ def test_a_static_member_restarts(stage: Stage, family: str) -> None:
     assert stage.member_id("restarts") != old_id
     assert stage.generation() == generation
     assert not stage.events("leave") + stage.events("expire")
-    assert len(stays.assigned) == told
+    assert len(stays.assigned) == count
     who = {"generation_id": generation, "member_id": old_id, "group_instance_id": "two"}
     with Connection(stage.cluster) as broker:
         assert broker.ask(HeartbeatRequest(group_id=stage.group, **who), 4).error_code == FENCED_INSTANCE_ID

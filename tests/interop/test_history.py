@@ -34,7 +34,7 @@ FAR = 1000.0  # ms by which any may: a busy machine holds back a process now and
 
 @dataclass
 class Played:
-    """A story as the broker tells it and as the capture does. ``begin``: the journal's zero, in µs since 1970."""
+    """A story in the broker's journal and in the capture. ``begin``: time 0 of the journal, in µs since 1970."""
 
     events: list[Event]
     begin: float
@@ -67,7 +67,7 @@ def play(file: Path, story: Callable[[Stage], None]) -> Played:
         port = start(cluster.nodes[0].port)
 
         def move(inside: Any) -> float:
-            """Clients are told to come to the forwarder; and what time the journal's zero was."""
+            """Advertise the forwarder's address; return time 0 of the journal."""
             nodes = inside._router.broker.cluster.nodes
             for number, node in list(nodes.items()):
                 nodes[number] = replace(node, port=port, ports=dict.fromkeys(node.ports, port))

@@ -1,4 +1,4 @@
-"""A real broker, fresh for each test, that is stopped or killed; ``mockbroker import`` says what clients had been told."""
+"""A new real broker for each test, stopped or killed; ``mockbroker import`` reads what clients had committed."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class RealBroker:
             "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
         ]
         asked = ["--bootstrap-server", self.address, "--describe", "--group", group, "--offsets"]
-        told = subprocess.run([*command, *asked], capture_output=True, text=True, timeout=60, check=True).stdout
-        rows = [line.split() for line in told.splitlines() if line.startswith(f"{group} ")]
+        output = subprocess.run([*command, *asked], capture_output=True, text=True, timeout=60, check=True).stdout
+        rows = [line.split() for line in output.splitlines() if line.startswith(f"{group} ")]
         return {int(row[2]): int(row[3]) for row in rows if row[1] == "orders"}
 
 
@@ -97,7 +97,7 @@ def test_a_broker_that_is_stopped(broker: RealBroker) -> None:
     simple = broker.consumer("alone")
     simple.commit(offsets=[TopicPartition("orders", 2, 7)], asynchronous=False)
     simple.close()
-    told = {name: broker.tool(name) for name in ("billing", "alone")}
+    offsets_before = {name: broker.tool(name) for name in ("billing", "alone")}
     member_id = consumer.memberid()
     running = CliRunner().invoke(main, ["import", "--log-dir", str(broker.data)])
     assert running.exit_code == 1
@@ -106,8 +106,8 @@ def test_a_broker_that_is_stopped(broker: RealBroker) -> None:
     kafka.stop(broker.port, signal.SIGTERM)
     groups, rest = imported(broker.data)
     assert (
-        {name: offsets(groups[name]) for name in told}
-        == told
+        {name: offsets(groups[name]) for name in offsets_before}
+        == offsets_before
         == {
             "billing": {n: 10 + n for n in range(4)},
             "alone": {2: 7},

@@ -51,7 +51,7 @@ def test_an_old_client_on_an_old_broker(release: str, as_version: str) -> None:
 
 @pytest.mark.parametrize(("release", "expected"), [("0.9.0.1", TOO_OLD), ("0.11.0.3", ALL_OF_IT)])
 def test_kafka_4_2_is_too_new_for_0_9_and_not_for_0_11(release: str, expected: list[str]) -> None:
-    """As on Kafka 4.2.0; whoever comes next is served."""
+    """As on Kafka 4.2.0; the next client is served."""
     with run_cluster(topics={"orders": 1}, config=CONFIG, as_version="4.2") as cluster:
         assert said(cluster, release) == expected
         if expected is TOO_OLD:

@@ -113,7 +113,7 @@ def produced_slowly(cluster: ThreadCluster, values: Sequence[str]) -> Iterator[N
 
 @pytest.mark.parametrize("family", ["confluent-kafka", "java", "franz-go", "kafkajs"])
 def test_session_is_renewed(family: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Whoever reads for longer than a session of 2 s authenticates again, on the same connections."""
+    """A consumer that reads for longer than a session of 2 s reauthenticates on the same connections."""
     config = CONFIG | {"connections.max.reauth.ms": 2_000}
     values = [str(number) for number in range(14)]
     with run_cluster(topics={TOPIC: 1}, config=config, listeners=["SASL_PLAINTEXT"], users=USERS) as cluster:

@@ -76,7 +76,7 @@ def works() -> Iterator[Stage]:
 
 @pytest.fixture
 def slow_works() -> Iterator[Stage]:
-    """Three brokers, and markers are not written at once: whoever goes on too early is told to come again."""
+    """Three brokers with delayed markers: a request that is too early gets CONCURRENT_TRANSACTIONS, and is retried."""
     with factory(brokers=3, completion_ms=150) as stage:
         yield stage
 
@@ -212,7 +212,7 @@ def lost_when_it_commits(stage: Stage, transformer: Transformer) -> str:
     """The error that it gets instead."""
     transformer.say("commit")
     assert transformer.ended() == 4, stage.report(f"{transformer.name} was not fenced")
-    assert transformer.told["committed"] == 0
+    assert transformer.events["committed"] == 0
     return transformer.error
 
 

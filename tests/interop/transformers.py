@@ -19,23 +19,23 @@ TRANSFORMERS = ("kafka-python", "confluent-kafka", "aiokafka", "java", "franz-go
 class Transformer(Member):
     """A member whose every `take` begins a transaction.
 
-    ``told``: how often it has told what of its work; ``error``: that it ended with, when its transaction was lost.
+    ``events``: number of its reports by event; ``error``: of the transaction that was lost.
     """
 
     def __init__(self, stage: Stage, name: str, command: Sequence[str]) -> None:
-        self.told: Counter[str] = Counter()
+        self.events: Counter[str] = Counter()
         self.error = ""
         super().__init__(stage, name, command)
 
     def heard(self, line: str) -> None:
         super().heard(line)
         said = json.loads(line)
-        self.told[said["event"]] += 1
+        self.events[said["event"]] += 1
         self.error = said.get("error", self.error)
 
     def ready(self) -> None:
-        """Wait until it has the transactional id: whoever had it before has lost it."""
-        self._stage.wait(f"{self.name} to be ready", lambda: self.told["ready"])
+        """Wait until it owns the transactional id; the former owner is fenced."""
+        self._stage.wait(f"{self.name} to be ready", lambda: self.events["ready"])
 
     def take(self, number: int) -> None:
         """Transform this many records. Output and offsets are sent, the transaction is open."""
@@ -46,9 +46,9 @@ class Transformer(Member):
         self._done(how, {"commit": "committed", "abort": "aborted"}[how])
 
     def _done(self, command: str, event: str) -> None:
-        before = self.told[event]
+        before = self.events[event]
         self.say(command)
-        self._stage.wait(f"{self.name} to have {event}", lambda: self.told[event] > before)
+        self._stage.wait(f"{self.name} to have {event}", lambda: self.events[event] > before)
 
 
 def transformer(

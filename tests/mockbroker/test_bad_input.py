@@ -51,7 +51,7 @@ def metadata_v9(topics: bytes, rest: bytes = b"\1\0\0\0", tags: bytes = b"\0") -
 
 
 def heartbeat_v4(tags: bytes) -> bytes:
-    """A flexible Heartbeat of nobody, with this tagged section."""
+    """A flexible Heartbeat of an unknown member, with this tagged section."""
     return frame(header(HEARTBEAT, 4, tags=b"\0"), b"\2g", struct.pack(">i", 1), b"\2m", b"\0", tags)
 
 
@@ -314,7 +314,9 @@ class Healthy(RawConnection):
             session_timeout_ms=600_000,
             rebalance_timeout_ms=600_000,
             protocol_type="consumer",
-            protocols=[JoinGroupRequest.Protocol(name="range", metadata=b"\0\1\xff\xff\xff\xff")],  # nobody reads it
+            protocols=[
+                JoinGroupRequest.Protocol(name="range", metadata=b"\0\1\xff\xff\xff\xff")
+            ],  # the broker does not parse it
         )
         self.member_id = self.ask(join, 3).member_id
         self.ask(SyncGroupRequest(group_id="well", generation_id=1, member_id=self.member_id), 2)

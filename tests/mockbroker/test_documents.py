@@ -152,7 +152,7 @@ def test_each_subscribed_partition_has_one_owner_after_rebalance(
                 grow(harness, "t", topics["t"])
             case _:
                 harness.member(f"m{number}", carried, topics=data.draw(wishes))
-        harness.live(15.0)  # until whoever is silent is out
+        harness.live(15.0)  # until silent members are evicted
         harness.settle()
         owned = Counter(partition for share in harness.shares().values() for partition in share)
         subscribed = {topic for member in harness.members for topic in member.topics}
@@ -255,7 +255,7 @@ def test_all_offset_versions_read_and_write_one_group() -> None:
     """v0 went to ZooKeeper, and is refused as by a Kafka without it."""
     harness = AssignorHarness(release=RELEASES["all"])
     assert commit(harness, 0, 1) == E.UNSUPPORTED_VERSION
-    for written in range(1, 11):  # each by somebody who is in no group, on a connection of its own
+    for written in range(1, 11):  # each on a new connection, without a group
         assert commit(harness, written, written) == E.NONE
         assert {fetched(harness, read) for read in range(1, 11)} == {(written, E.NONE)}
     assert fetched(harness, 0)[1] == E.UNSUPPORTED_VERSION
@@ -270,7 +270,7 @@ def test_all_offset_versions_read_and_write_one_group() -> None:
 
 
 def test_group_keeps_a_member_that_its_client_forgot() -> None:
-    """Whoever has id and generation goes on as the member, whatever connection or client it is."""
+    """A client with the member id and generation continues as the member, on any connection and with any client id."""
     harness = AssignorHarness(topics={"t": 3})
     for name in "ab":
         harness.member(name)
@@ -450,15 +450,15 @@ def test_the_four_steps_of_an_election() -> None:
 
 
 def test_cooperative_revokes_then_assigns_a_generation_later() -> None:
-    """Whoever keeps something never stops having it; what moves is nobody's for one generation."""
+    """A kept partition is owned all the time; a moved partition has no owner for one generation."""
     harness = AssignorHarness(topics={"t": 4}, config={"group.initial.rebalance.delay.ms": 500})
     old = harness.member("old", "cooperative-sticky")
     harness.live(2.0)
     harness.member("new", "cooperative-sticky")
     harness.settle()
     assigned = [event for event in harness.journal.events if event.event == "assign"]
-    told = [(event.generation, event.client, (event.assignment or {}).get("t", [])) for event in assigned]
-    assert told == [
+    generations = [(event.generation, event.client, (event.assignment or {}).get("t", [])) for event in assigned]
+    assert generations == [
         (1, "old", [0, 1, 2, 3]),
         (2, "old", [0, 1]),
         (2, "new", []),

@@ -194,7 +194,7 @@ def test_a_record_wakes_whom_it_concerns_whoever_else_waits(harness):
 
 
 def consumers(size: int) -> ConsumerGroupHarness:
-    """A group ``g`` of the consumer protocol in which everybody has its share."""
+    """A group ``g`` of the consumer protocol in which all members have their assignment."""
     harness = ConsumerGroupHarness()
     harness.watched = 0
     harness.broker.cluster.create_topic("wide", [[0]] * 1_000)
@@ -223,7 +223,7 @@ def test_consumer_group_join_cost_is_bounded_per_member():
 
 
 def test_a_storm_of_joins_and_leaves_of_the_consumer_protocol():
-    """Everybody that stays has its share in the end, and nothing is kept of those that went, fell silent or came twice."""
+    """Remaining members have their assignment in the end, and no state of left, expired or replaced members is kept."""
     harness = consumers(50)
     for number in range(300):
         harness.join(f"storm{number % 150}", topics=("wide",))
@@ -245,9 +245,9 @@ def test_a_storm_of_joins_and_leaves_of_the_consumer_protocol():
 
 def test_a_generation_of_thousands_is_an_event_without_names(harness):
     form(harness, "g", 1_001)
-    told = [len(event.members) for event in harness.journal.events if event.event == "generation"]
-    assert told[-1] == 0
-    assert max(told) <= 1_000
+    sizes = [len(event.members) for event in harness.journal.events if event.event == "generation"]
+    assert sizes[-1] == 0
+    assert max(sizes) <= 1_000
 
 
 def test_thousands_of_consumer_groups_are_served(harness):

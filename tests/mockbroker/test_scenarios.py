@@ -64,11 +64,11 @@ class Outcome:
 
     def line(self) -> str:
         """Generations, who joined, and who heard what; in the order of their names."""
-        told: dict[str, list[str]] = {}
+        by_answer: dict[str, list[str]] = {}
         for name, heard in sorted(self.heard.items()):
             for api, error in dict.fromkeys(heard):
-                told.setdefault(f"{api} {error}", []).append(name)
-        heard = "; ".join(f"{what}: {' '.join(names)}" for what, names in sorted(told.items()))
+                by_answer.setdefault(f"{api} {error}", []).append(name)
+        heard = "; ".join(f"{what}: {' '.join(names)}" for what, names in sorted(by_answer.items()))
         joined = " ".join(f"{name}{times if times > 1 else ''}" for name, times in sorted(self.joined.items()) if times)
         return f"{self.before} -> {generation_of(self.world)}, {self.seconds:.1f} s, joins: {joined or '-'}, {heard or '-'}"
 
@@ -93,7 +93,7 @@ def play(scenario: Scenario, request: str, kind: str, condition: str = "at once"
     elif leaves:
         world.members["c"].leave()
     world.run(10.0, lambda: kill.killed is not None)
-    assert kill.killed is not None, "nobody asked"
+    assert kill.killed is not None, "no request was made"
     world.run(1.0)
     while not at_rest(world):
         world.run(0.5)
@@ -127,9 +127,9 @@ def at_rest(world: FailoverWorld) -> bool:
         agreed = group.state is State.STABLE
     else:
         agreed = all(member.epoch == group.epoch for member in group.members.values())
-    told = {member.generation for member in there} == {generation_of(world)}
+    current = {member.generation for member in there} == {generation_of(world)}
     owned = sorted(index for member in there for index in member.owned)
-    return agreed and told and owned == list(range(PARTITIONS)) and all(None not in m.owned.values() for m in there)
+    return agreed and current and owned == list(range(PARTITIONS)) and all(None not in m.owned.values() for m in there)
 
 
 def check_nothing_lost(world: FailoverWorld) -> None:
@@ -141,7 +141,7 @@ def check_nothing_lost(world: FailoverWorld) -> None:
 
 
 def written(world: FailoverWorld) -> list[int]:
-    """The generations that coordinators read, and those whose shares were told, as they came."""
+    """Return the generations that coordinators loaded, and those that members got, in order."""
     return [event.generation for event in world.journal.events if event.event in ("load", "assign")]
 
 

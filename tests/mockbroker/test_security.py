@@ -57,7 +57,7 @@ TOO_NEW = bytes.fromhex("00000001002300000001001200000004")
 TOKEN = pack(b"\0alice\0alice-secret")
 GSSAPI = pack(bytes.fromhex("6082025f06092a864886f71201020201"))
 OK, ILLEGAL, FAILED = E.NONE, E.ILLEGAL_SASL_STATE, E.SASL_AUTHENTICATION_FAILED
-HEARD = E.UNKNOWN_MEMBER_ID  # what BEAT is told where it is listened to
+HEARD = E.UNKNOWN_MEMBER_ID  # error of BEAT once the client is authenticated
 
 
 def shake(mechanism: str = "PLAIN", version: int = 1) -> tuple[Any, int]:
@@ -382,7 +382,7 @@ def test_large_requests_and_answers(cluster):
 
 
 async def test_slow_handshakes_delay_no_other_client(clock):
-    """Byte by byte, or not at all: whoever shakes hands forever is sent away, and an idle client stays."""
+    """A handshake byte by byte, or none: a client that never finishes is disconnected, and an idle client stays."""
     tls = Tls(Settings(), "127.0.0.1")
     assert tls.files.ca is not None
     context = ssl.create_default_context(cafile=tls.files.ca)

@@ -43,12 +43,14 @@ WAYS = [(65_536, None), (100_003, ()), (1 << 40, None)]  # bytes of a part; file
 @pytest.mark.parametrize(("size", "guess"), usual_and_long(WAYS[:1], WAYS[1:]))
 def test_same_rows(spark, long, tmp_path, size, guess):
     paths = files([str(path) for path in [*traces.captures(), long, traces.strange(tmp_path)]])
-    told = Job(paths, Output(str(tmp_path / "out")), "c", size, guess).run(spark)
+    summary = Job(paths, Output(str(tmp_path / "out")), "c", size, guess).run(spark)
     found = parquet.read(tmp_path / "out")
     assert found == traces.single(paths, "c")
     assert {row["reason"] for row in found["problems"]} == {None, "gaps", "not_tcp", "tls"}
-    assert [problem.reason for problem in told.problems] == [row["error"] for row in found["problems"] if row["error"]]
-    assert len(told.problems) == 2
+    assert [problem.reason for problem in summary.problems] == [
+        row["error"] for row in found["problems"] if row["error"]
+    ]
+    assert len(summary.problems) == 2
 
 
 @pytest.mark.parametrize(
@@ -101,10 +103,10 @@ def test_tasks_that_fail_are_done_again(spark, long, tmp_path):
     with output.staging() as staging:
         ordered = ordered_references(spark, paths, 65_536)
         found = stages.connection_bundles(ordered.mapInArrow(breaking, ordered.schema), paths, "c", staging).persist()
-        told = stages.summary_of(found)
-        written = stages.write_problems(told, "c", staging)
-        written += stages.write_tables(found.mapInArrow(breaking, found.schema), told, "c", staging, 4)
-        output.put(spark, staging, "c", told.written + written)
+        summary = stages.summary_of(found)
+        written = stages.write_problems(summary, "c", staging)
+        written += stages.write_tables(found.mapInArrow(breaking, found.schema), summary, "c", staging, 4)
+        output.put(spark, staging, "c", summary.written + written)
         found.unpersist()
     assert parquet.read(tmp_path) == traces.single(paths, "c")
 
@@ -171,7 +173,7 @@ def test_other_formats(spark, tmp_path, form):
 
 
 def test_the_command(spark, tmp_path, long):
-    """The tables on disk are the same, also when they are written over a second time; damage is told."""
+    """The tables on disk are the same, also when they are overwritten; damage is reported."""
     cut = tmp_path / "cut.pcap"
     cut.write_bytes(long.read_bytes()[:-5])
     for _ in range(2):

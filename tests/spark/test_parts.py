@@ -41,15 +41,15 @@ def test_files_of_another_attempt_are_not_used(tmp_path):
     cut_off = parts.Parts(str(tmp_path / "s"))
     cut_off.add("frames", [frame("c", 1)])
     for _ in range(2):
-        told = written(tmp_path / "s", "frames", [frame("c", 1)])
-    parts.put(str(tmp_path / "s"), str(tmp_path / "t"), "c", told)
+        files = written(tmp_path / "s", "frames", [frame("c", 1)])
+    parts.put(str(tmp_path / "s"), str(tmp_path / "t"), "c", files)
     assert parquet.read(tmp_path / "t", ["frames"]) == {"frames": [frame("c", 1)]}
 
 
 def test_only_stale_files_are_deleted(tmp_path):
     def put(number: Any, mark: int, stale: Any) -> list[Any]:
-        told = written(tmp_path / "s", "frames", [frame("c", 1, number)], mark) if mark else []
-        parts.put(str(tmp_path / "s"), str(tmp_path / "t"), "c", told, stale)
+        files = written(tmp_path / "s", "frames", [frame("c", 1, number)], mark) if mark else []
+        parts.put(str(tmp_path / "s"), str(tmp_path / "t"), "c", files, stale)
         return [row["number"] for row in parquet.read(tmp_path / "t", ["frames"])["frames"]]
 
     assert put(1, "one", None) == [1]

@@ -82,9 +82,9 @@ def rows_by_connection(paths: Any, files: Any = None) -> Any:
     return found
 
 
-def said(told: bool, *, provisional: Any) -> tuple[Any, ...]:
+def counted(rows: bool, *, provisional: Any) -> tuple[Any, ...]:
     """The kinds of rows, and the rows of those that name frames."""
-    found = [(row.kind, unbundle(row.rows)) for row in told if row.provisional is provisional]
+    found = [(row.kind, unbundle(row.rows)) for row in rows if row.provisional is provisional]
     return [kind for kind, _ in found], {
         (row["conn_id"], row["number"]) for kind, rows in found if kind == "frames" for row in rows
     }
@@ -101,16 +101,16 @@ class TestFollower:
             for key, rows in rows_by_connection([path]).items():
                 found += tester.test(key, rows)
         expected = {(row["conn_id"], row["number"]) for row in traces.single([long], "c")["frames"]}
-        _, told = said(found, provisional=False)
-        assert told <= expected
-        assert told | said(found, provisional=True)[1] >= expected
+        _, final = counted(found, provisional=False)
+        assert final <= expected
+        assert final | counted(found, provisional=True)[1] >= expected
 
     def test_one_that_falls_silent_is_over(self, long):
         key, rows = max(rows_by_connection([long]).items(), key=lambda item: len(item[1]))
         tester = TwsTester(Follower("c", idle=1_000), timeMode="ProcessingTime")
         tester.test(key, rows[:-20])
         assert tester.peekValueState("following", key) is not None
-        kinds, _ = said(tester.setProcessingTime(IDLE), provisional=False)
+        kinds, _ = counted(tester.setProcessingTime(IDLE), provisional=False)
         assert kinds.count("connections") == 1
         assert tester.peekValueState("following", key) is None
 

@@ -171,7 +171,7 @@ def stable_member(
 def commit_without_member(
     harness: BrokerHarness, group: str, *, topic: str = "t", offset: int = 5, node: int | None = None
 ) -> None:
-    """A commit of nobody in particular, to partition 0."""
+    """Return a commit to partition 0 without a member id."""
     partition = OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=offset)
     topics = [OffsetCommitRequest.Topic(name=topic, partitions=[partition])]
     answer = harness.ask(OffsetCommitRequest(group_id=group, topics=topics), 5, node=node)

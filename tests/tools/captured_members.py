@@ -35,7 +35,7 @@ def micros(seconds: float) -> int:
 
 
 class CapturedMember(ClassicMember):
-    """A consumer. ``syncs``: whether it answers to a generation; ``told``: from when to when it waited for each assignment;
+    """A consumer. ``syncs``: whether it answers to a generation; ``waits``: from when to when it waited for each assignment;
     ``left``: when it sent LeaveGroup."""
 
     transport: CapturedWorld
@@ -44,7 +44,7 @@ class CapturedMember(ClassicMember):
     def __init__(self, transport: CapturedWorld, name: str, *, syncs: bool = True, **how: Any) -> None:
         super().__init__(transport, name, group=GROUP, topic=TOPIC, **how)
         self.syncs = syncs
-        self.told: list[tuple[int, str, float | None, float]] = []
+        self.waits: list[tuple[int, str, float | None, float]] = []
         self.left: float | None = None
         self._asked: float | None = None
 
@@ -68,8 +68,8 @@ class CapturedMember(ClassicMember):
 
     def assigned(self, partitions: list[int]) -> None:
         super().assigned(partitions)
-        had_one = any(member == self.member_id for _, member, *_ in self.told)
-        self.told.append((self.generation, self.member_id, self._asked if had_one else None, self.transport.now))
+        had_one = any(member == self.member_id for _, member, *_ in self.waits)
+        self.waits.append((self.generation, self.member_id, self._asked if had_one else None, self.transport.now))
         self._asked = None
 
     def leave(self) -> None:

@@ -26,14 +26,14 @@ NONE: Owned = frozenset()
 
 @dataclass
 class Client:
-    """A member. ``owns``: what it reads now; ``told``: its last assignment."""
+    """A member. ``owns``: what it reads now; ``assigned``: its last assignment."""
 
     name: str
     epoch: int = 0
     instance_id: str | None = None
     topics: list[str] | None = None
     owns: Owned = NONE
-    told: Owned = NONE
+    assigned: Owned = NONE
     answer: ConsumerGroupHeartbeatResponse = field(default_factory=ConsumerGroupHeartbeatResponse)
 
 
@@ -100,8 +100,8 @@ class ConsumerGroupHarness(BrokerHarness):
             return
         client.epoch = answer.member_epoch
         if answer.assignment is not None:
-            client.told = self.read(answer.assignment.topic_partitions)
-        client.owns = client.told
+            client.assigned = self.read(answer.assignment.topic_partitions)
+        client.owns = client.assigned
 
     def lines(self, owned: Owned) -> list[ConsumerGroupHeartbeatRequest.TopicPartition]:
         """As a heartbeat has it."""

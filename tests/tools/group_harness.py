@@ -68,7 +68,7 @@ class GroupHarness:
         rebalance: float = 60.0,
         protocol_type: str = "consumer",
     ) -> GroupRequest:
-        """JoinGroup v0-3 of somebody new (the id it is given is ``member_id``), or of a member or a pending id."""
+        """Send JoinGroup v0-3 of a new member (it gets the id ``member_id``), or of a member or pending member id."""
         known = member_id in self.group.members or member_id in self.group.pending_members
         return self.join_as(
             member_id if known else "",
@@ -176,7 +176,7 @@ class GroupHarness:
         return self.group.state
 
     def completing(self, *member_ids: str, **how: Any) -> None:
-        """These members have joined; the first that joined leads, and nobody has synced."""
+        """Let these members join; the first is the leader, and none has synced."""
         delay, self.group.initial_delay = self.group.initial_delay, 1.0
         for member_id in member_ids:
             self.join(member_id, **how)
@@ -191,7 +191,7 @@ class GroupHarness:
         self.sync_all()
 
     def sync_all(self) -> None:
-        """Everybody syncs, the leader last."""
+        """Let all members sync, the leader last."""
         plan = {member_id: f"of {member_id}".encode() for member_id in self.group.members}
         for member_id in sorted(self.group.members, key=lambda member_id: member_id == self.group.leader):
             self.sync(member_id, plan if member_id == self.group.leader else None)

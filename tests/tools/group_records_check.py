@@ -29,7 +29,7 @@ def check_group_records(broker: Broker, wall_at_zero: float) -> None:
             continue
         found = replay_log(partition.log.batches())
         if partition.index in broker.loading or not led:
-            assert not groups, "groups of a partition that nobody leads"
+            assert not groups, "groups of a partition without a leader"
             continue
         live = found.values
         memory: dict[bytes, bytes] = {}
@@ -49,7 +49,7 @@ def check_group_records(broker: Broker, wall_at_zero: float) -> None:
                 )
         version = broker.release.offset_value_version
         if version == offset_records.TOPIC_ID_VERSION:
-            here, there = told(live), told(memory)
+            here, there = decoded(live), decoded(memory)
             for name, value in there.items():  # a group that was just read has not looked at its topics yet
                 if isinstance(value, ConsumerGroupMetadataValue) and not value.metadata_hash and name in here:
                     here[name] = replace(here[name], metadata_hash=0)
@@ -71,6 +71,6 @@ def offsets_of(group: CoordinatedGroup, wall: WallClock) -> dict[bytes, bytes]:
     }
 
 
-def told(image: dict[bytes, bytes]) -> dict[str, Any]:
+def decoded(image: dict[bytes, bytes]) -> dict[str, Any]:
     """Keys and values as they read."""
     return {repr(key): value for key, value in (decode_record(OFFSETS_TOPIC, *item) for item in image.items())}

@@ -144,11 +144,11 @@ class CallLog:
         request = OffsetCommitRequest(
             group_id=GROUP, generation_id_or_member_epoch=generation, member_id=client, topics=[asked]
         )
-        told = OffsetCommitResponse.Topic(
+        topic = OffsetCommitResponse.Topic(
             name="tea",
             partitions=[OffsetCommitResponse.Topic.Partition(partition_index=partition, error_code=error)],
         )
-        self.call(client, at, request, OffsetCommitResponse(topics=[told]), 8)
+        self.call(client, at, request, OffsetCommitResponse(topics=[topic]), 8)
 
 
 def blob(partitions: list[int] | list[str]) -> bytes:

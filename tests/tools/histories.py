@@ -32,7 +32,7 @@ class Member:
     owned: list[TopicPartition] = field(default_factory=list)
     generation: int = -1
 
-    def told(self, share: list[TopicPartition], generation: int) -> None:
+    def assigned(self, share: list[TopicPartition], generation: int) -> None:
         """It is answered its share."""
         self.owned, self.generation = share, generation
         self.assignor.on_assignment(Assignment(share), generation)
@@ -86,7 +86,7 @@ class History:
         del self.members[member_id]
 
     def _restart(self, old: str) -> None:
-        """A static member comes back under another id, at once, and is told what it had."""
+        """Let a static member return at once with another member id and its former assignment."""
         new = self._new_id()
         before = self.members[old]
         after = Member(before.topics, assignors.assignor(self.name), before.instance)
@@ -94,7 +94,7 @@ class History:
         self.members[new] = after
         self._join(new, self.now + 10, took=1)
         self.log.sync(new, self.now + 20, self.generation, names(before.owned))
-        after.told(before.owned, self.generation)
+        after.assigned(before.owned, self.generation)
 
     def _subscription(self, member_id: str) -> Subscription:
         member = self.members[member_id]
@@ -122,7 +122,7 @@ class History:
         return encode_stored(blob, 2)
 
     def _rebalance(self, first: str) -> None:
-        """All join; who was ``first`` asks earlier, and the leader's plan is told to all."""
+        """Let all members join, ``first`` earlier, and get the leader's assignment."""
         self.generation += 1
         leader, *others = self.members
         done = self.now + 200
@@ -144,7 +144,7 @@ class History:
             self.log.sync(member, done + 20 + (member != leader), self.generation, plan[member], took=took, **more)
         gave_up = [m for m, one in self.members.items() if {*said[m].owned} - {*shares[m]}]
         for member, share in shares.items():
-            self.members[member].told(share, self.generation)
+            self.members[member].assigned(share, self.generation)
         if self.cooperative and gave_up:
             self.now += 300
             self._rebalance(first=gave_up[0])
@@ -222,7 +222,7 @@ class BrokerHistory:
     def _come(self, member_id: str, instance: str | None, topics: list[str]) -> None:
         self.members[member_id] = MemberSubscription([IDS[topic] for topic in topics], instance_id=instance)
         self.topics[member_id], self.held[member_id] = topics, set()
-        self._beat(member_id, 0, self.epoch, topics=topics, told=set())
+        self._beat(member_id, 0, self.epoch, topics=topics, assigned=set())
 
     def _leave(self, member_id: str, epoch: int = -1) -> None:
         self._beat(member_id, epoch, epoch)
@@ -257,7 +257,7 @@ class BrokerHistory:
         for member in self.members:
             kept = self.held[member] & self._wanted(member)
             if kept != self.held[member]:
-                self._beat(member, self.epoch - 1, self.epoch - 1, told=kept)
+                self._beat(member, self.epoch - 1, self.epoch - 1, assigned=kept)
                 self.held[member] = kept
             self._beat(member, self.epoch - 1, self.epoch, owned=kept)
         for member in self.members:
@@ -265,7 +265,7 @@ class BrokerHistory:
 
     def _tell(self, member_id: str) -> None:
         self.held[member_id] = self._wanted(member_id)
-        self._beat(member_id, self.epoch, self.epoch, told=self.held[member_id])
+        self._beat(member_id, self.epoch, self.epoch, assigned=self.held[member_id])
 
     def _wanted(self, member_id: str) -> set[TopicPartition]:
         names = {topic_id: topic for topic, topic_id in IDS.items()}
@@ -279,7 +279,7 @@ class BrokerHistory:
         *,
         topics: list[str] | None = None,
         owned: set[TopicPartition] | None = None,
-        told: set[TopicPartition] | None = None,
+        assigned: set[TopicPartition] | None = None,
     ) -> None:
         instance = self.members[member_id].instance_id
         mine, share = ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse.Assignment
@@ -296,8 +296,8 @@ class BrokerHistory:
             member_epoch=answer,
             heartbeat_interval_ms=round(2 * STEP),
             assignment=None
-            if told is None
-            else share(topic_partitions=[share.TopicPartition(**one) for one in by_id(told)]),
+            if assigned is None
+            else share(topic_partitions=[share.TopicPartition(**one) for one in by_id(assigned)]),
         )
         self.now += self.random.randint(3, 20)
         self.log.call(member_id, self.now, request, response, 1)

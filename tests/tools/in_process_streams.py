@@ -13,7 +13,7 @@ from mockbroker.net.in_process import ConnectionClosedError, InProcessConnection
 
 
 class InProcessStream(trio.abc.Stream):
-    """One connection. Whoever reads carries the request that is next; the broker answers one after the other."""
+    """An in-process connection. Reading sends the next request; the broker answers requests in order."""
 
     def __init__(self, line: InProcessConnection) -> None:
         self.line = line

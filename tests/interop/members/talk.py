@@ -22,7 +22,7 @@ def _listen() -> None:
     for line in sys.stdin:
         _commands.put(line.strip())
         os.kill(os.getpid(), signal.SIGUSR1)
-    os._exit(3)  # the test is gone, so nobody needs this member
+    os._exit(3)  # the test has ended, so the member exits
 
 
 signal.signal(signal.SIGUSR1, signal.SIG_IGN)
@@ -45,7 +45,7 @@ def awaited() -> list[str]:
 
 
 def transact(take: Callable[[int], T], commit: Callable[[], object], abort: Callable[[T], object]) -> None:
-    """Do as told until it is time to leave: ``take`` so many records into a transaction, which ends in either way.
+    """Follow commands until ``leave``: ``take`` reads some records in a transaction, which is committed or aborted.
 
     ``abort`` gets what ``take`` gave last: where to go on from.
     """

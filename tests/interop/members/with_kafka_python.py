@@ -19,7 +19,7 @@ ASSIGNORS = {
     "cooperative-sticky": CooperativeStickyAssignor,
 }
 
-logging.basicConfig()  # that it is fenced it tells nowhere else
+logging.basicConfig()  # the only report of being fenced
 
 
 class Listener(ConsumerRebalanceListener):
@@ -54,7 +54,7 @@ def poll() -> dict[TopicPartition, list[Any]]:
 
     If a poll ends while kafka-python 3.0.12 joins, and SyncGroup is answered before the next poll begins, then that
     poll finds nothing to do: the share is never taken over, heartbeats stay off, and the member is evicted. (In
-    BaseCoordinator.join_group_async the loop is not entered, so nobody looks at ``_join_task``.)
+    BaseCoordinator.join_group_async the loop is not entered, so ``_join_task`` is never checked.)
     """
     global polling
     polling = True

@@ -62,10 +62,10 @@ def said(reason: str, expired: str) -> tuple[str, str]:
 
 def stops(world: CapturedWorld) -> dict[tuple[int, str], tuple[int | None, int]]:
     """When each member of a generation stopped, or a former member last read; when it received its share."""
-    told = {
+    waits = {
         (generation, member): (None if asked is None else micros(asked), micros(now))
         for one in world.members
-        for generation, member, asked, now in one.told
+        for generation, member, asked, now in one.waits
     }
     owners: dict[int, str] = {}
     unread: dict[int, int] = {}
@@ -73,19 +73,19 @@ def stops(world: CapturedWorld) -> dict[tuple[int, str], tuple[int | None, int]]
         shares = world.plans.get(generation, {})
         if not members:
             owners, unread = {}, {}
-        if not any(number == generation for number, _ in told):
+        if not any(number == generation for number, _ in waits):
             continue
         for partition, owner in owners.items():
             if owner not in members:
                 left = world.named[owner].left
                 gone = world.last_frame(world.named[owner], begun) if left is None else micros(left)
                 unread.setdefault(partition, gone)
-        for (number, member), (asked, now) in list(told.items()):
+        for (number, member), (asked, now) in list(waits.items()):
             if number == generation:
                 since = [unread.pop(partition) for partition in shares.get(member, ()) if partition in unread]
-                told[number, member] = min([*since, *([] if asked is None else [asked])], default=None), now
+                waits[number, member] = min([*since, *([] if asked is None else [asked])], default=None), now
         owners |= {partition: member for member, share in shares.items() for partition in share}
-    return told
+    return waits
 
 
 FACTS = ["to_generation", "trigger", "trigger_member", "started_ts", "joined_ts", "ended_ts", "members_after"]
@@ -169,14 +169,14 @@ def check(world: CapturedWorld, tmp_path: Path) -> None:
     for row in rows:
         if row["ended_ts"] is not None:
             assert row["duration_ms"] == (row["ended_ts"] - row["started_ts"]) / 1000
-    told = stops(world)
+    expected = stops(world)
     back = {row["member_id"] for row in tables["group_events"] if row["event"] == "static_restart"}
     found = {
         (row["generation"], row["member_id"]): (row["stopped_ts"], row["resumed_ts"])
         for row in tables["members"]
         if row["resumed_ts"] is not None and row["member_id"] not in back
     }
-    assert found == {place: stop for place, stop in told.items() if place[1] not in back}
+    assert found == {place: stop for place, stop in expected.items() if place[1] not in back}
     assert [row for row in tables["violations"] if row["kind"] != "heartbeat_gap"] == []
 
 

@@ -26,14 +26,14 @@ def test_topics_by_id() -> None:
 
 def test_watermarks_of_a_fetch() -> None:
     part = FetchResponse.Topic.Partition
-    told = FetchResponse.Topic(
+    topic = FetchResponse.Topic(
         topic="tea",
         partitions=[
             part(partition_index=0, high_watermark=7),
             part(partition_index=1, high_watermark=-1, error_code=1),
         ],
     )
-    call = CallLog().call("a", 0, FetchRequest(), FetchResponse(responses=[told]), 11)
+    call = CallLog().call("a", 0, FetchRequest(), FetchResponse(responses=[topic]), 11)
     assert [(mark.topic, mark.partition, mark.offset) for mark in watermarks(call)] == [("tea", 0, 7)]
 
 

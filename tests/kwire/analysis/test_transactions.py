@@ -31,7 +31,7 @@ def init(log: CallLog, at: float, epoch: int, error: int = 0, *, timeout: int = 
 
 
 def commit(log: CallLog, at: float, epoch: int, offset: int, error: int | None = 0, client: str = "p") -> None:
-    partition, told = TxnOffsetCommitRequest.Topic.Partition, TxnOffsetCommitResponse.Topic
+    partition, topic = TxnOffsetCommitRequest.Topic.Partition, TxnOffsetCommitResponse.Topic
     request = TxnOffsetCommitRequest(
         transactional_id=ID,
         group_id=GROUP,
@@ -39,14 +39,14 @@ def commit(log: CallLog, at: float, epoch: int, offset: int, error: int | None =
         producer_epoch=epoch,
         topics=[TxnOffsetCommitRequest.Topic(name="tea", partitions=[partition(committed_offset=offset)])],
     )
-    response = TxnOffsetCommitResponse(topics=[told(name="tea", partitions=[told.Partition(error_code=error or 0)])])
+    response = TxnOffsetCommitResponse(topics=[topic(name="tea", partitions=[topic.Partition(error_code=error or 0)])])
     log.call(client, at, request, None if error is None else response, 5)
 
 
 def end(log: CallLog, at: float, epoch: int, *, committed: bool, error: int | None = 0, version: int = V1) -> None:
     request = EndTxnRequest(transactional_id=ID, producer_id=7, producer_epoch=epoch, committed=committed)
-    told = EndTxnResponse(error_code=error or 0, producer_id=7, producer_epoch=epoch + (version == V2))
-    log.call("p", at, request, None if error is None else told, version)
+    answer = EndTxnResponse(error_code=error or 0, producer_id=7, producer_epoch=epoch + (version == V2))
+    log.call("p", at, request, None if error is None else answer, version)
 
 
 def outcomes(log: CallLog) -> list[tuple[object, ...]]:
@@ -203,9 +203,9 @@ def story() -> CallLog:
     """Offsets 10, 20, 20 and 15 of one partition, of which 20 is aborted at first; then 30, which has no end."""
     log = CallLog()
     init(log, 0, 3)
-    partition, told = ListOffsetsRequest.Topic.Partition, ListOffsetsResponse.Topic
+    partition, topic = ListOffsetsRequest.Topic.Partition, ListOffsetsResponse.Topic
     asked = ListOffsetsRequest.Topic(name="tea", partitions=[partition(timestamp=-1)])
-    found = told(name="tea", partitions=[told.Partition(offset=40)])
+    found = topic(name="tea", partitions=[topic.Partition(offset=40)])
     log.call("p", 5, ListOffsetsRequest(topics=[asked]), ListOffsetsResponse(topics=[found]), 5)
     for at, offset, committed in ((10, 10, True), (110, 20, False), (210, 20, True), (310, 15, True)):
         commit(log, at, 3, offset)

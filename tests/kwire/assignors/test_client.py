@@ -66,7 +66,7 @@ class Nosy(PlainAssignor):
     name = "nosy"
 
     def share(self, counts: Mapping[str, int], subscribed: Mapping[str, Sequence[str]]) -> GroupAssignment:
-        self.told = counts, subscribed
+        self.arguments = counts, subscribed
         *rest, last = subscribed
         every = [(topic, number) for topic, count in counts.items() for number in range(count)]
         return {last: every, **{member_id: [] for member_id in rest}}
@@ -77,7 +77,7 @@ def test_plain_assignor_gets_only_topics() -> None:
     said = {"a": Subscription(["t"], b"heavy", [("t", 1)], 3, "x", "i"), "b": Subscription(["t"])}
     plain = Nosy()
     found = plain.assign(topics, said)
-    assert plain.told == ({"t": 2}, {"a": ["t"], "b": ["t"]})
+    assert plain.arguments == ({"t": 2}, {"a": ["t"], "b": ["t"]})
     assert found == {"a": Assignment([]), "b": Assignment([("t", 0), ("t", 1)])}
     check(found, topics, said)
 

@@ -133,7 +133,7 @@ def test_near_the_leaders_nothing_crosses_racks(own: ModuleType) -> None:
 
 
 def test_built_in_assignors_use_racks_of_replicas_not_of_leaders(own: ModuleType) -> None:
-    """Those of Kafka go by all replicas, as any may be read from (KIP-881); one that goes by leaders is of older descriptions."""
+    """Kafka's assignors use the racks of all replicas (KIP-881); older descriptions use the leader's rack."""
     racks = {"consumer1": "rack1", "consumer2": "rack2"}
     leaders = ["rack2", "rack1", "rack2", "rack1"]
     everywhere = {"t": [Partition(["rack1", "rack2"], rack) for rack in leaders]}

@@ -47,9 +47,9 @@ def test_logs_of_kafka(topic: str) -> None:
     logs = golden.ROOT / "fixtures" / "logs"
     all_batches = batches((logs / f"{topic}.log").read_bytes())
     records = [record for batch in all_batches if not batch.control for record in batch.records()]
-    told = [json.loads(line) for line in (logs / f"{topic}.jsonl").read_text("utf-8").splitlines()]
-    assert [record.offset for record in records] == [line["offset"] for line in told]
-    for record, line in zip(records, told, strict=True):
+    lines = [json.loads(line) for line in (logs / f"{topic}.jsonl").read_text("utf-8").splitlines()]
+    assert [record.offset for record in records] == [line["offset"] for line in lines]
+    for record, line in zip(records, lines, strict=True):
         key, value = decode_record(topic, record.key, record.value)
         assert KEYS[type(key).__name__] == int(line["key"]["type"])
         assert golden.value_problems(key, 0, line["key"]["data"]) == []
@@ -61,15 +61,15 @@ def test_logs_of_kafka(topic: str) -> None:
         assert encode_record(key, value, version) == (record.key, record.value)
 
 
-def as_bytes(value: object, told: golden.Line) -> golden.Line:
+def as_bytes(value: object, line: golden.Line) -> golden.Line:
     """The tool shows what is inside the bytes of classic members; here they are bytes."""
     if not isinstance(value, GroupMetadataValue):
-        return told
+        return line
     inside = [
         {"subscription": b64encode(member.subscription).decode(), "assignment": b64encode(member.assignment).decode()}
         for member in value.members
     ]
-    return {**told, "members": [{**shown, **bytes_} for shown, bytes_ in zip(told["members"], inside, strict=True)]}
+    return {**line, "members": [{**shown, **bytes_} for shown, bytes_ in zip(line["members"], inside, strict=True)]}
 
 
 def pairs() -> Iterator[tuple[str, bytes, bytes]]:

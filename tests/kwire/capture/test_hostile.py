@@ -160,7 +160,7 @@ UNUSUAL: dict[str, Callable[[], bytes]] = {
     ),
     "not IP, not TCP, wrong checksums": with_strangers,
     "out of order, twice, other bytes": with_other_bytes,
-    "sequence numbers begin anew": lambda: of(spoken(isn=(2**32 - 50, 0xFFFFF000))),
+    "sequence numbers wrap around": lambda: of(spoken(isn=(2**32 - 50, 0xFFFFF000))),
     "begun in the middle of the greeting": lambda: of(spoken()[4:]),
     "the same ports again": used_again,
     "TLS beside it": with_a_tunnel,
@@ -171,8 +171,8 @@ UNUSUAL: dict[str, Callable[[], bytes]] = {
 def test_unusual(name: str, written: Callable[..., str]) -> None:
     calls, connections, problems = all_of(written(UNUSUAL[name]()))
     assert (generations(calls), problems) == ([(n, n) for n in range(1, 6)], [])
-    told = {note for connection in connections for note in connection.notes}
-    assert told == ({"TLS for kafka.example"} if "TLS" in name else set())
+    notes = {note for connection in connections for note in connection.notes}
+    assert notes == ({"TLS for kafka.example"} if "TLS" in name else set())
     assert bool(sum(connection.conflicts for connection in connections)) is ("other bytes" in name)
 
 
@@ -265,7 +265,7 @@ def test_reading_continues_after_a_false_length(name: str, packed: bool, written
 def test_damage_is_the_same_for_every_split(name: str, written: Callable[..., str]) -> None:
     path = written(LIES[name][0])
 
-    def told(parts: list[Split]) -> list[object]:
+    def segments_of(parts: list[Split]) -> list[object]:
         found: list[object] = []
         for part in parts:
             for item in read_segments(part):
@@ -278,13 +278,13 @@ def test_damage_is_the_same_for_every_split(name: str, written: Callable[..., st
                 )
         return found
 
-    whole = told(splits(path, 1 << 40))
+    whole = segments_of(splits(path, 1 << 40))
     problems = [item for item in whole if isinstance(item, Problem)]
     assert len(problems) == 1
     for size in (1_000, 4_096, 7_001, 20_000):
         parts = splits(path, size)
         assert len(parts) > 1
-        again = told(parts)
+        again = segments_of(parts)
         assert [i for i in again if not isinstance(i, Problem)] == [i for i in whole if not isinstance(i, Problem)]
         assert [i for i in again if isinstance(i, Problem)] == problems
     for size in (64, 1_000):

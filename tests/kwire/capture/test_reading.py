@@ -44,10 +44,10 @@ def test_progress_counts_bytes(path: Path | str, tmp_path: Path) -> None:
     if isinstance(path, str):
         path = tmp_path / "log.jsonl"
         path.write_text('{"time_us": 1}\n' * 3)
-    told: list[int] = []
-    for _ in read(path, progress=told.append):
+    progress: list[int] = []
+    for _ in read(path, progress=progress.append):
         pass
-    assert sum(told) == path.stat().st_size
+    assert sum(progress) == path.stat().st_size
 
 
 def test_a_path_that_is_not_there() -> None:

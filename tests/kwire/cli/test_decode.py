@@ -150,8 +150,8 @@ def test_an_integer_of_thousands_of_digits() -> None:
 def test_huge_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "MAX_LINE", 200)
     result = kwire("decode", given="\n".join([LINE, "0" * 1000, LINE, "1" * 201]))
-    told: Any = {"error": {"message": "the line is longer than 200 bytes", "path": "", "offset": None}}
-    assert printed(result) == [DECODED, told, DECODED, told]
+    refusal: Any = {"error": {"message": "the line is longer than 200 bytes", "path": "", "offset": None}}
+    assert printed(result) == [DECODED, refusal, DECODED, refusal]
     assert result.stderr.count("\n") == 2
 
 

@@ -146,18 +146,18 @@ def test_json_covers_every_frame(stem: str, flags: list[str]) -> None:
     frames = some_frames(stem)
     result = kwire("explain", "--json", *flags, given=frames)
     assert result.exit_code == 0
-    told: list[str] = []
+    frames_shown: list[str] = []
     for piece in printed(result):
         if "within" in piece:
             continue
         if piece["path"] == ("header.request_api_key" if flags else "header") or (
             piece["path"] == "header.correlation_id" and flags and not piece["offset"]
         ):
-            told.append("")
-        assert len(told[-1]) == 2 * piece["offset"]
+            frames_shown.append("")
+        assert len(frames_shown[-1]) == 2 * piece["offset"]
         assert len(piece["hex"]) == 2 * piece["length"]
-        told[-1] += piece["hex"]
-    assert told == [json.loads(line)["hex"] for line in frames.splitlines()]
+        frames_shown[-1] += piece["hex"]
+    assert frames_shown == [json.loads(line)["hex"] for line in frames.splitlines()]
 
 
 @pytest.mark.parametrize("stem", MODULES.values())

@@ -135,13 +135,13 @@ def test_skipped_traffic_is_reported_as_by_capture(tmp_path: Path) -> None:
     udp = [(time_us, data[:23] + b"\x11" + data[24:], size) for time_us, data, size in made[:1]]
     path, tables = tmp_path / "some.pcap", tmp_path / "tables"
     path.write_bytes(pcap([*made, *udp, *made])[:-10])
-    told = {
+    problems = {
         (row["file"], row.get("position"), row["client"], row.get("reason"), row.get("packets"), row.get("note"))
         for row in printed(kwire("capture", str(path)))
     }
     done = kwire("groups", "--json", "--tables", str(tables), str(path))
     rows = parquet.read(tables, ["problems"])["problems"]
-    assert told == {tuple(row[name] for name in PROBLEM) for row in rows}
+    assert problems == {tuple(row[name] for name in PROBLEM) for row in rows}
     shown = json.loads(done.stdout)
     assert {row["reason"]: row["note"] for row in shown["passed_over"]} == {
         "not_tcp": "1 packet skipped: not TCP",

@@ -23,7 +23,7 @@ RECORDS = [
 ]
 
 
-def told(data: bytes, base: int = 0) -> Explanation:
+def explained(data: bytes, base: int = 0) -> Explanation:
     """What a field of records holds, whose bytes begin at ``base``."""
     name, pieces = explain_records(data, base, "records", Allowance())
     return Explanation(name, bytes(base) + data, pieces)
@@ -47,7 +47,7 @@ def values(found: Explanation, name: str) -> list[Any]:
 
 def test_a_batch() -> None:
     data = build_batch(RECORDS, base_offset=7, producer_id=4, producer_epoch=1, base_sequence=9)
-    found = told(data, 10)
+    found = explained(data, 10)
     assert problems(found, 10) == []
     (batch,) = found.pieces
     assert (found.name, batch.path, batch.type) == ("1 batch", "records[0]", "record batch")
@@ -85,20 +85,20 @@ def test_a_batch() -> None:
 
 @pytest.mark.parametrize("codec", [codec for codec in NAMES if codec])
 def test_compressed_records(codec: int) -> None:
-    found = told(build_batch(RECORDS, codec=codec))
+    found = explained(build_batch(RECORDS, codec=codec))
     assert problems(found) == []
     (packed,) = [leaf for leaf in found.leaves() if leaf.unpacked]
     assert (packed.path, packed.type) == (f"records[0].records.{NAMES[codec]}", "compressed")
     assert packed.unpacked is not None
     assert packed.note == f"{packed.length} bytes, {len(packed.unpacked.frame)} unpacked"
-    assert values(packed.unpacked, "value") == values(told(build_batch(RECORDS)), "value")
+    assert values(packed.unpacked, "value") == values(explained(build_batch(RECORDS)), "value")
     assert packed.unpacked.pieces[0].path == "records[0].records[0]"
 
 
 def test_a_wrong_checksum() -> None:
     data = bytearray(build_batch(RECORDS))
     data[17] ^= 1
-    found = told(bytes(data))
+    found = explained(bytes(data))
     assert found.pieces[0].note.endswith("wrong checksum")
     assert [leaf.note for leaf in found.leaves() if leaf.name == "crc"] == ["wrong"]
     assert len(values(found, "key")) == 5  # explained nevertheless
@@ -107,7 +107,7 @@ def test_a_wrong_checksum() -> None:
 def test_a_control_batch() -> None:
     data = bytearray(build_batch([Record(key=b"\0\0\0\1", value=bytes(6))]))
     data[22] = 0x30
-    found = told(bytes(data))
+    found = explained(bytes(data))
     assert "transactional, control" in found.pieces[0].note
     assert [piece.note for _, piece in found.walk() if piece.type == "record"] == [
         "offset 0, 1970-01-01T00:00:00.000Z, COMMIT"
@@ -122,7 +122,7 @@ def test_damage_in_one_batch_does_not_hide_the_next() -> None:
     one = bytearray(build_batch(RECORDS[:1]))
     one[65] = 0x7E  # of what the key says that it takes
     data = bytes(one) + build_batch(RECORDS)
-    found = told(data)
+    found = explained(data)
     assert problems(found) == []
     assert len(found.pieces) == 2
     assert unread(found) == [("records[0].records[0]", "expected 63 bytes, found 16")]
@@ -140,7 +140,7 @@ BROKEN = [  # data, what is said of its end
 
 @pytest.mark.parametrize(("data", "said"), BROKEN)
 def test_bytes_that_are_not_a_batch(data: bytes, said: str) -> None:
-    found = told(build_batch(RECORDS) + data)
+    found = explained(build_batch(RECORDS) + data)
     assert problems(found) == []
     ((path, error),) = unread(found)
     assert path == "records[1]"
@@ -161,7 +161,7 @@ def message(magic: int, value: bytes, attributes: int = 0) -> bytes:
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_messages_before_there_were_batches(magic: int) -> None:
-    found = told(message(magic, b"tea") * 2)
+    found = explained(message(magic, b"tea") * 2)
     assert problems(found) == []
     assert found.name == "2 messages"
     size = len(message(magic, b"tea"))
@@ -175,13 +175,13 @@ def test_messages_before_there_were_batches(magic: int) -> None:
 def test_a_wrong_checksum_of_a_message() -> None:
     data = bytearray(message(1, b"tea"))
     data[-1] ^= 1
-    found = told(bytes(data))
+    found = explained(bytes(data))
     assert found.pieces[0].note.count("wrong checksum") == 1
     assert [leaf.note for leaf in found.leaves() if leaf.name == "crc"] == ["wrong"]
 
 
 def test_messages_in_a_message() -> None:
-    found = told(message(1, gzip.compress(message(1, b"tea"), mtime=0), GZIP))
+    found = explained(message(1, gzip.compress(message(1, b"tea"), mtime=0), GZIP))
     assert problems(found) == []
     (packed,) = [leaf for leaf in found.leaves() if leaf.unpacked]
     assert packed.unpacked is not None
@@ -190,7 +190,7 @@ def test_messages_in_a_message() -> None:
 
 def test_nothing_is_unpacked_twice() -> None:
     inner = message(1, gzip.compress(message(1, b"tea"), mtime=0), GZIP)
-    found = told(message(1, gzip.compress(inner, mtime=0), GZIP))
+    found = explained(message(1, gzip.compress(inner, mtime=0), GZIP))
     (packed,) = [leaf for leaf in found.leaves() if leaf.unpacked]
     assert packed.unpacked is not None
     assert [(leaf.unpacked, leaf.error) for leaf in packed.unpacked.leaves() if leaf.type == "compressed"] == [
@@ -225,7 +225,7 @@ def test_never_raises(parts: list[bytes], data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(0, 4))):
         whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
     cut = bytes(whole[: data.draw(st.integers(1, len(whole)))])
-    assert problems(told(cut)) == []
+    assert problems(explained(cut)) == []
 
 
 def test_in_a_request() -> None:

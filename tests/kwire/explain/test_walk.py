@@ -70,36 +70,38 @@ def fields(pieces: tuple[Piece, ...]) -> Iterator[Piece]:
 
 def value_problems(found: Explanation, message: Request | Response) -> list[str]:
     """How the values of the pieces differ from those of decoding."""
-    told = {piece.path: piece.value for piece in fields(found.pieces)}
+    shown = {piece.path: piece.value for piece in fields(found.pieces)}
     header_version = request_header_version if isinstance(message, Request) else response_header_version
     header = resolve(type(message.header), header_version(message.api, message.version))
-    expected = leaves(message.header, header, "header", told)
-    expected |= leaves(message.body, resolve(type(message.body), message.version), "", told)
+    expected = leaves(message.header, header, "header", shown)
+    expected |= leaves(message.body, resolve(type(message.body), message.version), "", shown)
     if message.trailing:
         expected[TRAILING] = message.trailing.hex()
-    return [] if told == expected else [f"{told.items() ^ expected.items() if hashable(told) else (told, expected)}"]
+    return (
+        [] if shown == expected else [f"{shown.items() ^ expected.items() if hashable(shown) else (shown, expected)}"]
+    )
 
 
-def hashable(told: dict[str, Any]) -> bool:
-    return all(not isinstance(value, (list, dict)) for value in told.values())
+def hashable(shown: dict[str, Any]) -> bool:
+    return all(not isinstance(value, (list, dict)) for value in shown.values())
 
 
-def leaves(value: Any, node: Node, path: str, told: dict[str, Any]) -> dict[str, Any]:
+def leaves(value: Any, node: Node, path: str, shown: dict[str, Any]) -> dict[str, Any]:
     """What every piece of a value should say, by path. A tagged field at its default need not be on the wire."""
     match node:
         case Maybe(record):
-            return {path: None if value is None else 1} | ({} if value is None else leaves(value, record, path, told))
+            return {path: None if value is None else 1} | ({} if value is None else leaves(value, record, path, shown))
         case Record():
             out: dict[str, Any] = {}
             for slot in (*node.slots, *node.tagged):
                 here = f"{path}.{slot.name}".lstrip(".")
                 content = getattr(value, slot.name)
-                if slot.tag is None or content != slot.field.initial() or here in told:
-                    out |= leaves(content, slot.node, here, told)
+                if slot.tag is None or content != slot.field.initial() or here in shown:
+                    out |= leaves(content, slot.node, here, shown)
             unknown = {f"{path}._unknown_tags.{tag}".lstrip("."): data for tag, data in unknown_tags(value).items()}
             return out | {here: base64.b64encode(data).decode() for here, data in unknown.items() if data}
         case List(element) if value is not None:
-            items = (leaves(item, element, f"{path}[{index}]", told) for index, item in enumerate(value))
+            items = (leaves(item, element, f"{path}[{index}]", shown) for index, item in enumerate(value))
             return {path: len(value)} | {key: inner for item in items for key, inner in item.items()}
         case _:
             return {path: dump(value, node)}
@@ -328,8 +330,8 @@ def test_each_group_has_its_own_protocol_type() -> None:
     members = [DescribeGroupsResponse.Group.Member(member_metadata=encode_stored(ConsumerProtocolSubscription(), 0))]
     groups = [DescribeGroupsResponse.Group(protocol_type=name, members=members) for name in ("connect", "consumer")]
     found = explain_response(encode_response(DescribeGroupsResponse(groups=groups), 0, correlation_id=1), 15, 0)
-    told = [piece.note for _, piece in found.walk() if piece.name == "member_metadata"]
-    assert told == ["", "ConsumerProtocolSubscription v0"]
+    notes = [piece.note for _, piece in found.walk() if piece.name == "member_metadata"]
+    assert notes == ["", "ConsumerProtocolSubscription v0"]
 
 
 def test_the_members_of_an_answer() -> None:

@@ -66,18 +66,18 @@ WHATS: list[tuple[bytes, str]] = [
 
 @pytest.mark.parametrize(("frame", "what"), WHATS)
 def test_field_mutations(frame: bytes, what: str) -> None:
-    told = [str(mutation) for mutation in field_mutations(frame)]
-    ours = [line for line in told if line.split(":")[0].split("byte")[0] == what.split(":")[0].split("byte")[0]]
-    assert what in told, ours
+    mutations = [str(mutation) for mutation in field_mutations(frame)]
+    ours = [line for line in mutations if line.split(":")[0].split("byte")[0] == what.split(":")[0].split("byte")[0]]
+    assert what in mutations, ours
 
 
 def test_a_boolean_can_be_anything() -> None:
     frame = encode_request(DescribeClusterRequest(), 0, correlation_id=7)
-    told = {str(mutation) for mutation in field_mutations(frame)}
+    mutations = {str(mutation) for mutation in field_mutations(frame)}
     at = len(frame) - 2
     assert {
         f"include_cluster_authorized_operations, byte {at}: bool False becomes {n}" for n in (1, 2, 127, 128, 255)
-    } <= told
+    } <= mutations
 
 
 @pytest.mark.parametrize("direction", ["request", "response"])

@@ -12,7 +12,7 @@ from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.metadata import MetadataRequest
 
 
-def told(sites: list[Site]) -> list[tuple[str, int, int, object, int]]:
+def rows(sites: list[Site]) -> list[tuple[str, int, int, object, int]]:
     return [(site.path, site.offset, site.end, site.value, site.whole) for site in sites]
 
 
@@ -20,7 +20,7 @@ def test_a_request() -> None:
     frame = bytes.fromhex(
         "000c0004" + "00000001" + "000163" + "00" + "0267" + "00000007" + "026d" + "00" + "0109027878"
     )
-    assert told(request_sites(frame)) == [
+    assert rows(request_sites(frame)) == [
         ("header.request_api_key", 0, 2, 12, 2),
         ("header.request_api_version", 2, 4, 4, 4),
         ("header.correlation_id", 4, 8, 1, 8),
@@ -46,9 +46,9 @@ def test_elements() -> None:
 @pytest.mark.parametrize("size", range(14))
 def test_malformed_frame_has_the_sites_before_the_error(size: int) -> None:
     data = encode(full(HeartbeatRequest, 4), 4)
-    assert told(message_sites(HeartbeatRequest, data[:size], 4)) == [
+    assert rows(message_sites(HeartbeatRequest, data[:size], 4)) == [
         (path, offset, end, value, whole if whole <= size else end)
-        for path, offset, end, value, whole in told(message_sites(HeartbeatRequest, data, 4))
+        for path, offset, end, value, whole in rows(message_sites(HeartbeatRequest, data, 4))
         if end <= size
     ]
 

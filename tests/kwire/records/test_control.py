@@ -25,7 +25,7 @@ LOG = bytes.fromhex(
     "0000000000000005000000420000000002d73897fa003000000000000001a1fc5b932c000001a1fc5b932c"
     "00000000000000000000ffffffff000000012000000008000000010c00000000000000"
 )
-TOLD = [  # offset, CreateTime, endTxnMarker, coordinatorEpoch
+MARKERS = [  # offset, CreateTime, endTxnMarker, coordinatorEpoch
     (1, 1795235222260, "COMMIT", 0),
     (3, 1795235222284, "ABORT", 0),
     (5, 1795235222316, "COMMIT", 0),
@@ -39,7 +39,7 @@ def test_batches_of_kafka() -> None:
         for record in control_records(batch):
             assert record.marker is not None
             found.append((record.offset, record.timestamp, record.name, record.marker.coordinator_epoch))
-    assert found == TOLD
+    assert found == MARKERS
 
 
 def test_the_same_bytes_again() -> None:
@@ -50,7 +50,7 @@ def test_the_same_bytes_again() -> None:
 
 def test_markers_are_built_as_kafka_builds_them() -> None:
     built = b""
-    for offset, timestamp, name, epoch in TOLD:
+    for offset, timestamp, name, epoch in MARKERS:
         built += build_marker(
             ControlType[name],
             producer_id=0,

@@ -69,7 +69,7 @@ def test_headers_open_nothing(codec: int) -> None:
     assert (found.base_timestamp, found.max_timestamp, found.producer_id, found.crc_is_right()) == (5, 9, 3, False)
 
 
-def told(origin: str) -> Iterator[tuple[bytes, list[dict[str, Any]]]]:
+def dumped(origin: str) -> Iterator[tuple[bytes, list[dict[str, Any]]]]:
     """The bytes of every records field in the frames, and the batches that Kafka read in them."""
     for folder in golden.FOLDERS[origin]:
         for stem in ("produce", "fetch", "share_fetch", "fetch_snapshot"):
@@ -78,7 +78,7 @@ def told(origin: str) -> Iterator[tuple[bytes, list[dict[str, Any]]]]:
                 yield from ((bytes.fromhex(field["hex"]), field["batches"]) for field in line.get("records") or [])
 
 
-def as_told(each: RecordSet) -> dict[str, Any]:
+def as_dumped(each: RecordSet) -> dict[str, Any]:
     values = {
         "base_offset": each.base_offset,
         "last_offset": each.last_offset,
@@ -88,7 +88,7 @@ def as_told(each: RecordSet) -> dict[str, Any]:
         "max_timestamp": each.max_timestamp,
         "valid": each.crc_is_right(),
         "count": each.count,
-        "records": [record_as_told(record) for record in each.records()],
+        "records": [record_as_dumped(record) for record in each.records()],
     }
     if each.magic:
         values["timestamp_type"] = "LogAppendTime" if each.log_append_time else "CreateTime"
@@ -105,7 +105,7 @@ def as_told(each: RecordSet) -> dict[str, Any]:
     return values
 
 
-def record_as_told(record: Record) -> dict[str, Any]:
+def record_as_dumped(record: Record) -> dict[str, Any]:
     return {
         "offset": record.offset,
         "timestamp": record.timestamp,
@@ -119,7 +119,7 @@ def compare(data: bytes, expected: list[dict[str, Any]], seen: Counter[tuple[int
     found = list(read(data))
     assert len(found) == len(expected)
     for each, theirs in zip(found, expected, strict=True):
-        ours = as_told(each)
+        ours = as_dumped(each)
         both = ours.keys() & theirs.keys()
         assert {key: ours[key] for key in both} == {key: theirs[key] for key in both}
         assert each.magic < 2 or theirs.keys() <= ours.keys()
@@ -129,7 +129,7 @@ def compare(data: bytes, expected: list[dict[str, Any]], seen: Counter[tuple[int
 @pytest.mark.parametrize("origin", golden.FOLDERS)
 def test_batches_of_kafka(origin: str) -> None:
     seen: Counter[tuple[int, str]] = Counter()
-    for data, expected in told(origin):
+    for data, expected in dumped(origin):
         compare(data, expected, seen)
     assert set(seen) == {(2, name) for name in NAMES.values()}
     golden.COUNTS[f"record batches of {origin}"] += seen.total()

@@ -63,10 +63,10 @@ def test_repr_is_that_of_a_dataclass() -> None:
 
 def test_methods_of_a_declaration_are_its_own() -> None:
     @struct
-    class Told:
+    class WithOwnRepr:
         number: int = Int32()
 
         def __repr__(self) -> str:
             return f"<{self.number}>"
 
-    assert repr(Told(number=7)) == "<7>"
+    assert repr(WithOwnRepr(number=7)) == "<7>"

@@ -45,20 +45,20 @@ def test_versions_are_as_recorded(name):
 
 @pytest.mark.parametrize("name", RELEASES)
 def test_advertised_versions_are_the_served_ones(name):
-    """But for Produce v0-2, which Kafka 4 tells and refuses."""
+    """Except Produce v0-2, which Kafka 4 advertises and refuses."""
     broker = Broker([Node(0, "h", 1)], Settings(), lambda: UUID(int=1), RELEASES[name])
     router = Router(broker, Journal(0.0))
     had = RECORDED[name]["versions"] if name in RECORDED else None
     for key, handler in HANDLERS.items():
-        told = broker.advertised_versions.get(key)
+        advertised = broker.advertised_versions.get(key)
         if had is not None and str(key) not in had:
-            assert told is None
+            assert advertised is None
             continue
         first, last = had[str(key)] if had else (handler.versions.first, handler.versions.last)
-        assert told == Versions(first, min(last, handler.versions.last))
+        assert advertised == Versions(first, min(last, handler.versions.last))
         refused = 3 if key == 0 and name.startswith("4") else 0
         assert [version for version in range(30) if router.serves(key, version)] == [
-            version for version in range(30) if version in told and version >= refused
+            version for version in range(30) if version in advertised and version >= refused
         ]
 
 

@@ -22,7 +22,7 @@ QUICK = ["--set", "group.initial.rebalance.delay.ms=0"]
 
 
 class Stepped:
-    """A broker in a process, whose clock goes by lines."""
+    """A broker process whose clock is controlled by lines on stdin."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
@@ -59,13 +59,13 @@ def test_a_session_of_45_s_expires(tmp_path: Path) -> None:
     with stepped(*QUICK, "--journal", str(journal)) as broker, PlainClient(broker.servers) as client:
         client.join("g")
         assert broker.say("now\n")["events"] == []
-        told = broker.say("advance 45\n")
-        assert (told["now"], told["running"]) == (45.0, False)
-        assert next((event["event"], event["time_ms"]) for event in told["events"]) == ("expire", 10_000)
+        answer = broker.say("advance 45\n")
+        assert (answer["now"], answer["running"]) == (45.0, False)
+        assert next((event["event"], event["time_ms"]) for event in answer["events"]) == ("expire", 10_000)
         lines = [json.loads(line) for line in journal.read_text("utf-8").splitlines()]
         first, last = lines[0], lines[-1]
         assert last["event"] == "empty"
-        assert first["time"] < last["time"] < told["time"]
+        assert first["time"] < last["time"] < answer["time"]
         assert broker.end() == 0
 
 

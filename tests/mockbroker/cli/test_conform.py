@@ -25,7 +25,7 @@ def conform(*arguments: str | Path) -> Result:
 
 @pytest.fixture
 def planted(tmp_path: Path) -> Path:
-    """A conversation with an error code that nobody answers."""
+    """A conversation with an error code that no broker returns."""
     found = json.loads(gzip.decompress(GOOD.read_bytes()))
     found["steps"][1]["fields"]["errorCode"] = 42
     path = tmp_path / "planted.json"

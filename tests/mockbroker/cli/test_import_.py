@@ -95,8 +95,8 @@ def test_damage_is_printed_after_the_readable_groups(tmp_path: Path) -> None:
     result = run("--log-dir", tmp_path / "data")
     assert result.exit_code == 1
     assert result.stdout == run("--log-dir", STOPPED).stdout
-    told = f"{path} at byte {whole}: length: batch size 12 is out of range (61-104857600 bytes); read up to offset "
-    assert result.stderr.splitlines()[-1].startswith(told)
+    problem = f"{path} at byte {whole}: length: batch size 12 is out of range (61-104857600 bytes); read up to offset "
+    assert result.stderr.splitlines()[-1].startswith(problem)
     again = run("--json", "--log-dir", tmp_path / "data")
     assert again.exit_code == 1
     (problem,) = lines(again)[1]["problems"]

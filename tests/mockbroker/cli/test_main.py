@@ -68,7 +68,7 @@ def test_closed_stdout_pipe_ends_quietly(arguments: list[str]) -> None:
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_serve_without_a_reader_is_not_ready(unbuffered: str) -> None:
-    """It is no filter: a broker whose address cannot be told is a failure with its reason."""
+    """Unlike a filter, a broker that cannot print its address fails with the reason."""
     reading, writing = os.pipe()
     os.close(reading)
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}

@@ -361,9 +361,9 @@ def test_a_broker_that_others_reach(tmp_path: Path, arguments: list[str], warns:
         servers = json.loads(ready.read_text())["bootstrap_servers"]
         assert servers.startswith(f"{address[0]}:{address[1]}")
         process.terminate()
-        _, told = process.communicate(timeout=20)
+        _, stderr = process.communicate(timeout=20)
     warning = "without authentication (PLAINTEXT): any client that reaches it may read, write and delete"
-    assert (warning in told) is warns
+    assert (warning in stderr) is warns
 
 
 def test_the_file_of_a_real_broker(tmp_path: Path) -> None:
@@ -383,9 +383,9 @@ def test_the_file_of_a_real_broker(tmp_path: Path) -> None:
         found = ask(("127.0.0.1", address[1]), asked, 9)
         assert isinstance(found, MetadataResponse)
         process.terminate()
-        _, told = process.communicate(timeout=20)
-    assert told.count("\n") == 1
+        _, stderr = process.communicate(timeout=20)
+    assert stderr.count("\n") == 1
     assert (
         "without effect in mockbroker: controller.quorum.bootstrap.servers, inter.broker.listener.name, log.dirs, "
-        in told
+        in stderr
     )

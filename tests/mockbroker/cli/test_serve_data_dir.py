@@ -304,7 +304,7 @@ def test_a_topic_with_more_partitions_than_there_are(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_is_full_while_it_serves(tmp_path: Path) -> None:
-    """The kernel lets no file grow beyond 20 kB; whoever waits for what does not fit is not answered."""
+    """The kernel limits files to 20 kB; requests whose data does not fit get no response."""
 
     def small() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))

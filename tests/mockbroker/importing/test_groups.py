@@ -74,7 +74,7 @@ class TestGroupsOfRealBrokers:
     def test_offsets(self, folder: Path) -> None:
         said, found = self.both(folder)
         for name, group in found.groups.items():
-            told = {
+            offsets = {
                 (topic["name"], each["partition_index"]): (
                     each["committed_offset"],
                     each["committed_leader_epoch"],
@@ -84,17 +84,17 @@ class TestGroupsOfRealBrokers:
                 for each in topic["partitions"]
             }
             kept = group.offsets.committed.items()
-            assert {place: (each.offset, each.leader_epoch, each.metadata) for place, each in kept} == told
+            assert {place: (each.offset, each.leader_epoch, each.metadata) for place, each in kept} == offsets
 
     def test_classic_members(self, folder: Path) -> None:
         said, found = self.both(folder)
-        for told in said["DescribeGroups"]:
-            if told["group_id"] not in found.groups:
+        for described in said["DescribeGroups"]:
+            if described["group_id"] not in found.groups:
                 continue
-            group = found.groups[told["group_id"]]
-            assert (group.protocol or "") == told["protocol_data"]
-            assert sorted(group.members) == sorted(member["member_id"] for member in told["members"])
-            for each in told["members"]:
+            group = found.groups[described["group_id"]]
+            assert (group.protocol or "") == described["protocol_data"]
+            assert sorted(group.members) == sorted(member["member_id"] for member in described["members"])
+            for each in described["members"]:
                 member = group.members[each["member_id"]]
                 assert member.instance_id == each["group_instance_id"]
                 assert (member.client_id, member.client_host) == (each["client_id"], each["client_host"])
@@ -103,11 +103,11 @@ class TestGroupsOfRealBrokers:
 
     def test_members_of_the_consumer_protocol(self, folder: Path) -> None:
         said, found = self.both(folder)
-        for told in said["ConsumerGroupDescribe"]:
-            group = found.groups[told["group_id"]]
-            assert (group.epoch, group.assignment_epoch) == (told["group_epoch"], told["assignment_epoch"])
-            assert sorted(group.members) == sorted(member["member_id"] for member in told["members"])
-            for each in told["members"]:
+        for described in said["ConsumerGroupDescribe"]:
+            group = found.groups[described["group_id"]]
+            assert (group.epoch, group.assignment_epoch) == (described["group_epoch"], described["assignment_epoch"])
+            assert sorted(group.members) == sorted(member["member_id"] for member in described["members"])
+            for each in described["members"]:
                 member = group.members[each["member_id"]]
                 assert (member.instance_id, member.epoch) == (each["instance_id"], each["member_epoch"])
                 assert sorted(member.topics) == each["subscribed_topic_names"]
@@ -144,10 +144,10 @@ def pending_offsets(found: Imported) -> dict[str, list[int]]:
     return {name: counts for name, counts in pending.items() if counts}
 
 
-def share_of(told: dict[str, list[dict[str, object]]]) -> frozenset[tuple[UUID, int]]:
+def share_of(described: dict[str, list[dict[str, object]]]) -> frozenset[tuple[UUID, int]]:
     return frozenset(
         (UUID(bytes=base64.urlsafe_b64decode(line["topic_id"] + "==")), index)
-        for line in told["topic_partitions"]
+        for line in described["topic_partitions"]
         for index in line["partitions"]
     )
 
@@ -262,14 +262,14 @@ BAD_RECORDS = [
 ]
 
 
-@pytest.mark.parametrize(("record", "told"), BAD_RECORDS)
-def test_unreadable_record_is_a_problem(log_dir: LogDir, record: Pair, told: str) -> None:
+@pytest.mark.parametrize(("record", "reason"), BAD_RECORDS)
+def test_unreadable_record_is_a_problem(log_dir: LogDir, record: Pair, reason: str) -> None:
     path = log_dir.write(commit("g", 1), record, commit("g", 5, 1))
     found = read(log_dir.folder)
     assert offsets(found) == {"g": {0: 1, 1: 5}}
     (problem,) = found.problems
     assert problem.path == path
-    assert problem.text.startswith(f"the record at offset 1 {told}: ")
+    assert problem.text.startswith(f"the record at offset 1 {reason}: ")
 
 
 def test_unreadable_record_of_an_open_transaction(log_dir: LogDir) -> None:

@@ -1,4 +1,4 @@
-"""Where clients are sent: to an address that they can reach."""
+"""Advertised addresses, which clients can reach."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_wildcard_host_advertises_the_route_source(monkeypatch: pytest.MonkeyPat
     assert addresses("", "0.0.0.0").of("INSIDE", 0, 9092) == ("10.1.2.3", 9092)
 
 
-ADVERTISED = [  # advertised.listeners, listener, number of the broker, what clients are told of one bound to 5000
+ADVERTISED = [  # advertised.listeners, listener, number of the broker, advertised address of a listener bound to 5000
     ("", "INSIDE", 0, ("127.0.0.1", 5000)),
     ("INSIDE://kafka:9092", "INSIDE", 0, ("kafka", 9092)),
     ("INSIDE://kafka:9092", "INSIDE", 2, ("kafka", 9094)),
@@ -59,11 +59,11 @@ ADVERTISED = [  # advertised.listeners, listener, number of the broker, what cli
 ]
 
 
-@pytest.mark.parametrize(("text", "listener", "number", "told"), ADVERTISED)
-def test_advertised_listeners(text: str, listener: str, number: int, told: tuple[str, int]) -> None:
+@pytest.mark.parametrize(("text", "listener", "number", "address"), ADVERTISED)
+def test_advertised_listeners(text: str, listener: str, number: int, address: tuple[str, int]) -> None:
     found = addresses(text)
-    assert found.of(listener, number, 5000) == told
-    assert told[0] in found.names
+    assert found.of(listener, number, 5000) == address
+    assert address[0] in found.names
 
 
 REFUSED = [

@@ -1,4 +1,4 @@
-"""The broker's time: how it goes, and clusters whose clock is in the hands of a test."""
+"""The broker's clock alone, and clusters whose clock is stopped, advanced and resumed."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from mockbroker.net.clock import BrokerTime
 
 DAY = 86_400.0
 QUICK = {"group.initial.rebalance.delay.ms": 0}
-PATIENCE = 20.0  # seconds until a test gives up on what must come
+LIMIT = 20.0  # seconds until a test fails
 
 
-# --- time by itself ---------------------------------------------------------------------------------------------
+# --- the clock alone ---------------------------------------------------------------------------------------------
 
 
 async def test_untouched_clock_is_trios(mock_clock):
@@ -43,7 +43,7 @@ async def test_stopped_clock_resumes_where_it_stopped(mock_clock):
     assert (clock.read(), clock.running) == (10.0, False)
     assert [clock.when(at) for at in (9.0, 10.0, 10.1)] == [-inf, -inf, inf]
     assert clock.client_time(10.0) == 15.0
-    clock.stop()  # once more is nothing
+    clock.stop()  # again: no effect
     clock.resume()
     mock_clock.jump(1)
     assert (clock.read(), clock.when(12.0), clock.running) == (11.0, 17.0, True)
@@ -64,7 +64,7 @@ async def test_stopped_or_running_clock_is_moved(mock_clock):
     assert clock.read is trio.current_time
 
 
-# --- a cluster's ------------------------------------------------------------------------------------------------
+# --- the clock of a cluster ------------------------------------------------------------------------------------------------
 
 
 def join(group: str = "g", member_id: str = "", session: float = 45.0, rebalance: float = 60.0) -> JoinGroupRequest:
@@ -80,7 +80,7 @@ def join(group: str = "g", member_id: str = "", session: float = 45.0, rebalance
 
 @pytest.fixture
 async def connect() -> AsyncIterator[Any]:
-    """Connects to a cluster; closed at the end."""
+    """Return a function that connects to a cluster; its connections are closed at the end."""
     peers = []
 
     async def connected(cluster: Any) -> Peer:
@@ -92,7 +92,7 @@ async def connect() -> AsyncIterator[Any]:
         peer.stream.socket.close()
 
 
-def told(events: Any) -> list[Any]:
+def event_times(events: Any) -> list[Any]:
     return [(event.time_ms / 1000, event.event, event.group) for event in events]
 
 
@@ -105,7 +105,7 @@ async def test_session_expires_at_its_deadline_of_a_manual_clock(connect):
         assert await cluster.clock.advance(44.0) == []
         beat = HeartbeatRequest(group_id="g", member_id=answer.member_id, generation_id=1)
         assert (await peer.ask(beat, 3)).error_code == E.NONE  # at 44 s
-        assert told(await cluster.clock.advance(45.0)) == [
+        assert event_times(await cluster.clock.advance(45.0)) == [
             (60.0, "expire", "g"),  # it never synced
             (60.0, "rebalance", "g"),
             (60.0, "empty", "g"),
@@ -123,7 +123,7 @@ async def test_one_advance_runs_deadlines_set_by_deadlines():
             other.send(join(session=100.0), 3)
             assert cluster.events() == []
             events = await cluster.clock.advance(100.0)
-            assert [each[:2] for each in told(events)] == [
+            assert [each[:2] for each in event_times(events)] == [
                 (0.0, "join"),
                 (0.0, "rebalance"),
                 (0.0, "join"),
@@ -137,7 +137,7 @@ async def test_one_advance_runs_deadlines_set_by_deadlines():
 
 
 async def test_stopped_clock_does_not_delay_a_join(connect):
-    """The broker's own wait for JoinGroups that are under way is not of this time."""
+    """The settle time of groups does not use the broker's clock."""
     async with open_cluster(clock="manual", config=QUICK) as cluster:
         peer = await connect(cluster)
         assert (await peer.ask(join(), 3)).generation_id == 1
@@ -147,7 +147,7 @@ async def test_stopping_the_clock_ends_the_settle_time(connect):
     async with open_cluster(config=QUICK | {"mockbroker.join.settle.ms": 60_000}) as cluster:
         peer = await connect(cluster)
         await peer.send((join(session=600.0, rebalance=600.0), 3))
-        with trio.fail_after(PATIENCE):
+        with trio.fail_after(LIMIT):
             while not cluster.groups():
                 await trio.sleep(0)
         cluster.clock.stop()
@@ -164,7 +164,7 @@ async def test_fetch_waits_in_client_time(connect):
         fetch = FetchRequest(max_wait_ms=200, min_bytes=1, max_bytes=1_000, topics=[wanted])
         began = trio.current_time()
         answer = await peer.ask(fetch, 12)
-        assert 0.2 <= trio.current_time() - began < PATIENCE
+        assert 0.2 <= trio.current_time() - began < LIMIT
         assert answer.responses[0].partitions[0].records == b""
         await peer.send((fetch, 12))
         await cluster.clock.advance(3_600.0)
@@ -190,7 +190,7 @@ async def test_running_clock_is_advanced_and_keeps_running(connect):
         assert clock.now() == stood
         clock.resume()
         await trio.sleep(0.01)
-        assert stood < clock.now() < stood + PATIENCE
+        assert stood < clock.now() < stood + LIMIT
 
 
 async def test_deadline_runs_after_the_clock_resumes(connect):
@@ -239,7 +239,7 @@ async def test_offsets_expire_after_seven_days_of_broker_time(connect):
         await commit(peer)
         assert await cluster.clock.advance(7 * DAY - 1) == []
         events = await cluster.clock.advance(1)
-        assert told(events) == [(7 * DAY, "offset_expire", "g"), (7 * DAY, "delete", "g")]
+        assert event_times(events) == [(7 * DAY, "offset_expire", "g"), (7 * DAY, "delete", "g")]
         assert cluster.clock.wall() - began == pytest.approx(7 * DAY)
         cluster.produce("t", ["tea"])
         (record,) = cluster.records("t")
@@ -248,7 +248,7 @@ async def test_offsets_expire_after_seven_days_of_broker_time(connect):
 
 @pytest.mark.parametrize("every_ms", [1, 777, 600_000])
 async def test_long_advance_checks_offsets_only_where_some_expire(every_ms, monkeypatch, connect):
-    """And finds each at the very look that would have found it without that."""
+    """Each offset expires at the check at which it would expire without the skipped checks."""
     config = {"offsets.retention.check.interval.ms": every_ms, "offsets.retention.minutes": 1_000}
     async with open_cluster(clock="manual", topics={"t": 1, "u": 1}, config=config) as cluster:
         peer = await connect(cluster)

@@ -208,7 +208,7 @@ async def test_a_slow_joiner_is_out_at_the_rebalance_timeout(autojump_clock):
 
 
 async def test_a_static_member_bounces(autojump_clock):
-    """It is away for 44 s of its session of 45, and nobody else notices."""
+    """It is away for 44 s of its session of 45 s, without a rebalance."""
     async with open_cluster(topics={"t": 6}, config=EXACT) as cluster, trio.open_nursery() as nursery:
         transport = InProcessTransport(cluster, nursery)
         a, b = ClassicMember(transport, "a"), ClassicMember(transport, "b", instance="b1")

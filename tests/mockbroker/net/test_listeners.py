@@ -1,4 +1,4 @@
-"""Listeners as Kafka's settings name them: what they are, where they are, and what is wrong with others."""
+"""The settings of listeners: valid and invalid ones, ports, and users."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mockbroker.base.settings import Settings, SettingsError
 from mockbroker.net.listeners import Listener, of_settings, port_for, users_of
 
 MAP = "INSIDE:SASL_SSL, Outside:ssl"
-TAKEN = [  # listeners, map, users; what they are
+VALID = [  # listeners, map, users; parsed listeners
     ("", "", False, [Listener("PLAINTEXT", "PLAINTEXT")]),
     ("", "", True, [Listener("SASL_PLAINTEXT", "SASL_PLAINTEXT")]),
     ("ssl", "", True, [Listener("SSL", "SSL")]),
@@ -19,10 +19,10 @@ TAKEN = [  # listeners, map, users; what they are
 ]
 
 
-@pytest.mark.parametrize(("listeners", "protocols", "users", "found"), TAKEN)
-def test_valid_listeners(listeners, protocols, users, found):
+@pytest.mark.parametrize(("listeners", "protocols", "users", "expected"), VALID)
+def test_valid_listeners(listeners, protocols, users, expected):
     settings = Settings.parse({"listeners": listeners, "listener.security.protocol.map": protocols})
-    assert list(of_settings(settings, users=users)) == found
+    assert list(of_settings(settings, users=users)) == expected
 
 
 @pytest.mark.parametrize(

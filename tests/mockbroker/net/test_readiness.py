@@ -1,4 +1,4 @@
-"""Both ways to learn which sockets are readable do the same."""
+"""Both kinds of watch report the same readable sockets."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ def kind(request: pytest.FixtureRequest) -> Any:
 
 
 class Reader:
-    """Takes a byte of each socket that it is told of, and remembers whose."""
+    """Reads a byte from each reported socket, and records its name."""
 
     def __init__(self, kind: Any) -> None:
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.sockets: dict[str, socket.socket] = {}
         self.others: list[socket.socket] = []
         self.watch = kind(self.ready)
 
     def ready(self, names: Iterable[str]) -> None:
         for name in names:
-            self.told.append(name)
+            self.reported.append(name)
             self.sockets[name].recv(1)
 
     def add(self, name: str) -> socket.socket:
-        """The other end of a new pair."""
+        """Add a new socket pair; return the peer's end."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         self.sockets[name] = ours
@@ -75,9 +75,9 @@ async def test_readable_socket_is_reported_until_it_is_empty(kind):
     async with reading(kind) as reader:
         a, b = reader.add("a"), reader.add("b")
         a.send(b"xyz")
-        await until(lambda: reader.told == ["a"] * 3)
+        await until(lambda: reader.reported == ["a"] * 3)
         b.send(b"x")
-        await until(lambda: reader.told == ["a"] * 3 + ["b"])
+        await until(lambda: reader.reported == ["a"] * 3 + ["b"])
 
 
 async def test_removed_socket_is_not_reported_until_added_again(kind):
@@ -87,11 +87,11 @@ async def test_removed_socket_is_not_reported_until_added_again(kind):
         reader.watch.remove(reader.sockets["a"])
         a.send(b"x")
         b.send(b"x")
-        await until(lambda: reader.told)
+        await until(lambda: reader.reported)
         await trio.testing.wait_all_tasks_blocked(0.01)
-        assert reader.told == ["b"]
+        assert reader.reported == ["b"]
         reader.watch.add(reader.sockets["a"], "a")
-        await until(lambda: reader.told == ["b", "a"])
+        await until(lambda: reader.reported == ["b", "a"])
 
 
 async def test_reused_descriptor_is_another_socket(kind):
@@ -104,7 +104,7 @@ async def test_reused_descriptor_is_another_socket(kind):
         b = reader.add("b")
         assert number in (reader.sockets["b"].fileno(), b.fileno())
         b.send(b"x")
-        await until(lambda: reader.told == ["b"])
+        await until(lambda: reader.reported == ["b"])
 
 
 async def test_other_tasks_run_and_no_socket_starves(kind):
@@ -114,9 +114,9 @@ async def test_other_tasks_run_and_no_socket_starves(kind):
         for other in others:
             other.send(b"x" * 20)
         with trio.fail_after(10):
-            while set(reader.told) != set(names):
+            while set(reader.reported) != set(names):
                 await trio.lowlevel.checkpoint()
-        assert max(map(reader.told.count, names)) < 20  # nobody was done before others began
+        assert max(map(reader.reported.count, names)) < 20  # no socket was read to its end before others were read
 
 
 async def test_catch_up_reports_all_readable_sockets(kind):
@@ -127,7 +127,7 @@ async def test_catch_up_reports_all_readable_sockets(kind):
             other.send(b"x")
         await trio.lowlevel.checkpoint()
         await reader.watch.catch_up()
-        assert len(set(reader.told)) == len(others)
+        assert len(set(reader.reported)) == len(others)
 
 
 async def test_broker_serves_with_either_watch(kind):

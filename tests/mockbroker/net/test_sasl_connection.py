@@ -109,7 +109,7 @@ FRAMES = (
 @settings(deadline=None)
 @given(st.lists(st.tuples(FRAMES, st.sampled_from([0.0, 0.5, 2.0])), max_size=12))
 def test_any_bytes_before_authentication(said):
-    """It is answered, or the connection ends; nobody comes in but who gave a password."""
+    """The broker responds or closes the connection; only a client with a valid password is authenticated."""
     served = Served(connections_max_reauth_ms=1_500)
     given_away = False
     for frame, pause in said:

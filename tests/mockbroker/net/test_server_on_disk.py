@@ -1,4 +1,4 @@
-"""The shell with a data directory: no answer before what it tells is on disk, and none at all once that fails."""
+"""A server with a data directory: responses wait until their changes are on disk; after a failed write none is sent."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Gate(SimulatedDisk):
         self._open.set()
 
     async def asked(self) -> None:
-        """Wait until somebody waits for a sync."""
+        """Wait until a response waits for a sync."""
         with trio.fail_after(PATIENCE):
             await trio.to_thread.run_sync(self._asked.wait)
 

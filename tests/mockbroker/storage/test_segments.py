@@ -81,7 +81,7 @@ def test_a_flipped_byte_is_no_other_content(at):
         assert damage is None
         assert [batch.data[MAGIC_AT:] for batch in found] == [data[MAGIC_AT:] for data in BATCHES]
         return
-    if 4 <= inside < 8:  # the base offset, which is still one that could be, so only what follows tells
+    if 4 <= inside < 8:  # the base offset is still plausible, so only the following batch shows the damage
         assert len(found) == hit + 1 if hit < 2 else damage is None
         return
     assert len(found) == hit

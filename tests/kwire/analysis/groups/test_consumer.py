@@ -22,7 +22,7 @@ def beat(
     answer: int,
     *,
     owned: Any = None,
-    told: bool | None = None,
+    assigned: bool | None = None,
     error: int = 0,
     first: bool = False,
     instance: str | None = None,
@@ -44,8 +44,8 @@ def beat(
         member_epoch=answer,
         heartbeat_interval_ms=100,
         assignment=None
-        if told is None
-        else share(topic_partitions=[share.TopicPartition(topic_id=TEA, partitions=told)] if told else []),
+        if assigned is None
+        else share(topic_partitions=[share.TopicPartition(topic_id=TEA, partitions=assigned)] if assigned else []),
     )
     log.call(client, at, request, response, 1)
 
@@ -53,11 +53,11 @@ def beat(
 def moved() -> CallLog:
     """A has both partitions, B comes and is given one after A gave it up."""
     log = CallLog()
-    beat(log, "a", 0, 0, 1, owned=[], told=[0, 1], first=True)
-    beat(log, "b", 100, 0, 2, owned=[], told=[], first=True)
-    beat(log, "a", 110, 1, 1, told=[0])
+    beat(log, "a", 0, 0, 1, owned=[], assigned=[0, 1], first=True)
+    beat(log, "b", 100, 0, 2, owned=[], assigned=[], first=True)
+    beat(log, "a", 110, 1, 1, assigned=[0])
     beat(log, "a", 120, 1, 2, owned=[0])
-    beat(log, "b", 150, 2, 2, told=[1])
+    beat(log, "b", 150, 2, 2, assigned=[1])
     return log
 
 
@@ -87,10 +87,10 @@ def numbers(partitions: list[str]) -> list[int]:
 def test_each_change_of_a_share_is_a_row() -> None:
     """Two changes in epoch 2 and one before the next: ``assignments`` has the last share of each member alone."""
     log = moved()
-    beat(log, "a", 200, 2, 2, told=[])
+    beat(log, "a", 200, 2, 2, assigned=[])
     beat(log, "a", 210, 2, 2, owned=[])
-    beat(log, "b", 250, 2, 2, told=[0, 1])
-    beat(log, "a", 260, 2, 2, told=[])
+    beat(log, "b", 250, 2, 2, assigned=[0, 1])
+    beat(log, "a", 260, 2, 2, assigned=[])
     tables = log.tables()
     found = [
         (*line(row, "generation member_id unread_ms"), *(numbers(row[of]) for of in ("partitions", "gained", "lost")))
@@ -114,8 +114,8 @@ def test_each_change_of_a_share_is_a_row() -> None:
 def test_stop_is_the_longest_of_an_epoch(again: float, stop: tuple[float, ...]) -> None:
     """Partition 1 is not read for 40 ms, and partition 0 later from 290 on: never both for all the time between."""
     log = moved()
-    beat(log, "a", 249 if again == 250 else 289, 2, 2, told=[])
-    beat(log, "b", again, 2, 2, told=[0, 1])
+    beat(log, "a", 249 if again == 250 else 289, 2, 2, assigned=[])
+    beat(log, "b", again, 2, 2, assigned=[0, 1])
     row = log.tables()["members"][-1]
     assert line(row, "generation member_id stopped_ts resumed_ts stw_ms") == (2, "b", *stop)
 
@@ -124,7 +124,7 @@ def test_silent_member() -> None:
     log = moved()
     beat(log, "a", 200, 2, 2)
     beat(log, "a", 290, 2, 2)
-    beat(log, "a", 380, 2, 3, told=[0, 1])
+    beat(log, "a", 380, 2, 3, assigned=[0, 1])
     row = log.tables()["rebalances"][-1]
     assert line(row, FACTS) == (3, "expired", "b", 381.0, 381.0, 230.0, 1, False)
 
@@ -132,14 +132,14 @@ def test_silent_member() -> None:
 def statics(back: str = "b2", epoch: int = 2) -> CallLog:
     """As ``moved``, of static members; B goes away for a while, and is back as ``back`` in ``epoch``."""
     log = CallLog()
-    beat(log, "a", 0, 0, 1, owned=[], told=[0, 1], first=True, instance="one")
-    beat(log, "b", 100, 0, 2, owned=[], told=[], first=True, instance="two")
-    beat(log, "a", 110, 1, 1, told=[0])
+    beat(log, "a", 0, 0, 1, owned=[], assigned=[0, 1], first=True, instance="one")
+    beat(log, "b", 100, 0, 2, owned=[], assigned=[], first=True, instance="two")
+    beat(log, "a", 110, 1, 1, assigned=[0])
     beat(log, "a", 120, 1, 2, owned=[0])
-    beat(log, "b", 150, 2, 2, told=[1])
+    beat(log, "b", 150, 2, 2, assigned=[1])
     beat(log, "b", 200, -2, -2, instance="two")
     beat(log, "a", 220, 2, 2)
-    beat(log, back, 300, 0, epoch, owned=[], told=[1], first=True, instance="two")
+    beat(log, back, 300, 0, epoch, owned=[], assigned=[1], first=True, instance="two")
     beat(log, "a", 310, 2, epoch)
     beat(log, back, 390, epoch, epoch)
     return log
@@ -167,7 +167,7 @@ def test_static_member_does_not_return() -> None:
     del log.calls[7:]
     for at in (300, 390, 480):
         beat(log, "a", at, 2, 2)
-    beat(log, "a", 570, 2, 3, told=[0, 1])
+    beat(log, "a", 570, 2, 3, assigned=[0, 1])
     tables = log.tables()
     assert line(tables["rebalances"][-1], FACTS) == (3, "expired", "b", 571.0, 571.0, 371.0, 1, False)
     assert {row["left_how"] for row in tables["members"] if row["member_id"] == "b"} == {"suspended"}
@@ -222,7 +222,7 @@ def test_static_member_returns_with_changes() -> None:
 
 def test_two_owners() -> None:
     log = moved()
-    beat(log, "b", 200, 2, 2, told=[0, 1])
+    beat(log, "b", 200, 2, 2, assigned=[0, 1])
     (row,) = log.tables()["violations"]
     assert line(row, "kind member_id partition") == ("two_owners", "b", 0)
 

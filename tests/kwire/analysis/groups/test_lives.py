@@ -12,7 +12,7 @@ def of(log: CallLog) -> list[Life]:
     return list(lives(events))
 
 
-def anew() -> CallLog:
+def restarted() -> CallLog:
     """All members leave and the group is deleted; two new members join 60 ms apart and wait for each other."""
     log = two_members()
     log.join("x", 5000, -1, error=79, member_id="", given="x")
@@ -30,14 +30,14 @@ def test_one_life() -> None:
 
 
 def test_new_life_of_a_group() -> None:
-    first, second = of(anew())
+    first, second = of(restarted())
     assert first.until == BEGIN + 5_000_000 == second.events[0].ts
     assert (second.number, second.until, second.remembered) == (2, None, None)
     assert [event.member_id for event in second.events if event.event == "join_done"] == ["x", "y"]
 
 
 def test_rows_of_both_lives() -> None:
-    tables = anew().tables()
+    tables = restarted().tables()
     assert [line(row, "life from_generation to_generation trigger incomplete") for row in tables["rebalances"]] == [
         (1, 0, 1, "joined", False),
         (1, 1, 2, "joined", False),

@@ -64,7 +64,7 @@ def test_topics_that_a_replay_needs() -> None:
     assert set(found) == {(GROUP, "tea")}
 
 
-SIZES = [  # who asks, when (ms), partitions: A was told 2 at 0 and 3 at 10, B was told 5 at 20
+SIZES = [  # client, time (ms), partitions: A got 2 in Metadata at 0 and 3 at 10, B got 5 at 20
     (("a", "10.0.0.1"), 5, 2),
     (("a", "10.0.0.1"), 30, 3),
     (("b", "10.0.0.1"), 15, 0),

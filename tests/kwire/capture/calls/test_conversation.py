@@ -33,7 +33,7 @@ from kwire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeRes
 Write = Callable[..., str]
 
 
-def told(
+def read_calls(
     written: Write, segments: list[Segment], **options: object
 ) -> tuple[list[Call], list[kwire.capture.Connection]]:
     calls, connections, problems = all_of(written(pcap(packets(segments))), **options)
@@ -51,7 +51,7 @@ def pairs(count: int) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("mss", [1, 3, 17, 1448])
 def test_frames_across_segments(mss: int, written: Write) -> None:
-    calls, connections = told(written, spoken(Talk(mss=mss)))
+    calls, connections = read_calls(written, spoken(Talk(mss=mss)))
     assert generations(calls) == pairs(40)
     assert [call.number for call in calls] == list(range(1, 42))
     assert (connections[0].software_name, connections[0].client_id, connections[0].gaps) == ("tester", "billing-7", 0)
@@ -63,13 +63,13 @@ def test_many_frames_in_a_segment(written: Write) -> None:
     said = heartbeats(Talk(), 20)
     segments += talk.say(True, b"".join(s.payload for s in said[::2]))
     segments += talk.say(False, b"".join(s.payload for s in said[1::2]))
-    assert generations(told(written, segments)[0]) == pairs(20)
+    assert generations(read_calls(written, segments)[0]) == pairs(20)
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_reorder_and_retransmission(seed: int, written: Write) -> None:
     segments = spoken(Talk(mss=30))
-    calls, connections = told(written, shaken(segments, seed, moved=0.1, again=0.1))
+    calls, connections = read_calls(written, shaken(segments, seed, moved=0.1, again=0.1))
     assert generations(calls) == pairs(40)
     assert (connections[0].gaps, connections[0].conflicts) == (0, 0)
     assert connections[0].retransmitted > 0
@@ -79,14 +79,14 @@ def test_reorder_and_retransmission(seed: int, written: Write) -> None:
 def test_a_conflict_is_counted(written: Write) -> None:
     segments = spoken(Talk())
     other = replace(segments[7], payload=segments[7].payload[:-3] + b"???")
-    calls, connections = told(written, [*segments[:8], other, *segments[8:]])
+    calls, connections = read_calls(written, [*segments[:8], other, *segments[8:]])
     assert generations(calls) == pairs(40)
     assert (connections[0].conflicts, connections[0].retransmitted) == (1, 1)
 
 
 @pytest.mark.parametrize("isn", [(2**32 - 1, 2**32 - 1), (2**32 - 700, 2**32 - 90), (0xFFFFF000, 2**31 - 50)])
 def test_sequence_numbers_wrap(isn: tuple[int, int], written: Write) -> None:
-    calls, connections = told(written, shaken(spoken(Talk(mss=30, isn=isn)), 3, moved=0.1, again=0.1))
+    calls, connections = read_calls(written, shaken(spoken(Talk(mss=30, isn=isn)), 3, moved=0.1, again=0.1))
     assert (generations(calls), connections[0].gaps) == (pairs(40), 0)
 
 
@@ -95,14 +95,14 @@ def test_a_port_used_again(closed: bool, written: Write) -> None:
     first = Talk()
     one = [*first.open(), *greeting(first), *heartbeats(first, 5), *(first.close() if closed else [])]
     second = Talk(isn=(77_000, 88_000), time_us=first.time_us + 10)
-    calls, connections = told(written, [*one, *spoken(second, 7)])
+    calls, connections = read_calls(written, [*one, *spoken(second, 7)])
     assert generations(calls) == pairs(5) + pairs(7)
     assert len({connection.id for connection in connections}) == 2
 
 
 def test_a_syn_sent_again_is_no_other_connection(written: Write) -> None:
     segments = spoken(Talk())
-    calls, connections = told(written, [segments[0], *segments])
+    calls, connections = read_calls(written, [segments[0], *segments])
     assert (generations(calls), len(connections)) == (pairs(40), 1)
 
 
@@ -110,7 +110,7 @@ def test_each_single_segment_may_be_missing(written: Write) -> None:
     segments = spoken(Talk(mss=25), 6)
     for n, lost in enumerate(segments):
         if lost.payload:
-            calls, connections = told(written, segments[:n] + segments[n + 1 :])
+            calls, connections = read_calls(written, segments[:n] + segments[n + 1 :])
             whole = [(a, b) for a, b in generations(calls) if a is not None and b is not None]
             assert set(whole) <= set(pairs(6))
             assert len(whole) >= 4
@@ -123,7 +123,7 @@ def test_a_hole_inside_a_frame_costs_that_frame(written: Write) -> None:
     segments = talk.open() + heartbeats(talk, 3)
     requests = [n for n, s in enumerate(segments) if s.payload and s.target == talk.broker]
     per = len(requests) // 3
-    calls, connections = told(written, [s for n, s in enumerate(segments) if n != requests[per + 2]])
+    calls, connections = read_calls(written, [s for n, s in enumerate(segments) if n != requests[per + 2]])
     assert [call.reason for call in calls] == [None, INCOMPLETE, None]
     assert calls[1].correlation_id == 2
     assert calls[1].request is None
@@ -133,7 +133,7 @@ def test_a_hole_inside_a_frame_costs_that_frame(written: Write) -> None:
 
 def test_cut_by_the_snapshot_length(written: Write) -> None:
     segments = [replace(s, cut=40) for s in spoken(Talk())]
-    calls, connections = told(written, segments)
+    calls, connections = read_calls(written, segments)
     missing = [len(s.payload) - 40 for s in segments if len(s.payload) > 40]
     assert (connections[0].gaps, connections[0].gap_bytes) == (len(missing), sum(missing))
     assert [call.reason for call in calls[1:] if call.response is not None] == [INCOMPLETE] * 40
@@ -146,7 +146,7 @@ def test_header_of_a_truncated_request_is_read(cut: int, written: Write) -> None
     """Size, API, version and correlation id; the client id if its length and what is there of it are the known ones."""
     talk = Talk()
     segments = [*talk.open(), *greeting(talk), *(replace(s, cut=cut) for s in heartbeats(talk, 3)), *talk.close()]
-    calls, connections = told(written, segments)
+    calls, connections = read_calls(written, segments)
     beats = [call for call in calls if call.api_key == 12]
     assert connections[0].status == "kafka"
     if cut < 12:
@@ -166,15 +166,15 @@ def test_truncated_client_id_is_that_of_the_connection_or_none(written: Write) -
     talk = Talk()
     segments = [*talk.open(), *greeting(talk), *heartbeats(talk, 1, client_id="billing-8"), *talk.close()]
     segments[5] = replace(segments[5], cut=20)
-    assert [call.client_id for call in told(written, segments)[0]] == ["billing-7", "billing-7"]  # 6 bytes agree
+    assert [call.client_id for call in read_calls(written, segments)[0]] == ["billing-7", "billing-7"]  # 6 bytes agree
     segments[5] = replace(segments[5], cut=23)
-    assert [call.client_id for call in told(written, segments)[0]] == ["billing-7", None]
+    assert [call.client_id for call in read_calls(written, segments)[0]] == ["billing-7", None]
 
 
 @pytest.mark.parametrize("cut", [0, 3])
 def test_connection_without_captured_bytes_keeps_its_status(cut: int, written: Write) -> None:
     segments = [replace(s, cut=cut) for s in spoken(Talk())]
-    calls, connections = told(written, segments)
+    calls, connections = read_calls(written, segments)
     assert (calls, connections[0].status) == ([], "kafka")
     assert connections[0].remark is not None
 
@@ -182,7 +182,7 @@ def test_connection_without_captured_bytes_keeps_its_status(cut: int, written: W
 @pytest.mark.parametrize("cut", range(3, 20))
 def test_begun_in_the_middle(cut: int, written: Write) -> None:
     segments = spoken(Talk(mss=25), 30)
-    calls, connections = told(written, segments[cut:])
+    calls, connections = read_calls(written, segments[cut:])
     whole = [(a, b) for a, b in generations(calls) if a is not None and b is not None]
     assert len(whole) >= 24
     assert set(whole) <= set(pairs(30))
@@ -192,17 +192,17 @@ def test_begun_in_the_middle(cut: int, written: Write) -> None:
 
 def test_broker_is_the_side_that_gets_requests(written: Write) -> None:
     talk = Talk(client=("10.0.0.1", 9092), broker=("10.0.0.2", 50_000))
-    assert told(written, spoken(talk))[1][0].broker == "10.0.0.2:50000"
-    assert told(written, spoken(talk)[3:])[1][0].broker == "10.0.0.2:50000"
-    assert told(written, spoken(Talk())[3:], ports=[50_000])[1][0].broker == "10.0.0.1:50000"
-    assert told(written, spoken(Talk()), ports=[1])[0] == []
+    assert read_calls(written, spoken(talk))[1][0].broker == "10.0.0.2:50000"
+    assert read_calls(written, spoken(talk)[3:])[1][0].broker == "10.0.0.2:50000"
+    assert read_calls(written, spoken(Talk())[3:], ports=[50_000])[1][0].broker == "10.0.0.1:50000"
+    assert read_calls(written, spoken(Talk()), ports=[1])[0] == []
 
 
 def test_answers_without_questions(written: Write) -> None:
     talk = Talk()
     segments = talk.open() + heartbeats(talk, 4)
     questions = [n for n, s in enumerate(segments) if s.payload and s.target == talk.broker]
-    calls, _ = told(written, [s for n, s in enumerate(segments) if n != questions[1]])
+    calls, _ = read_calls(written, [s for n, s in enumerate(segments) if n != questions[1]])
     assert sorted((call.correlation_id, call.reason) for call in calls) == [
         (1, None),
         (2, REQUEST_NOT_SEEN),
@@ -215,13 +215,13 @@ def test_answers_without_questions(written: Write) -> None:
 def test_unanswered(written: Write) -> None:
     talk = Talk()
     segments = talk.open() + heartbeats(talk, 2)
-    assert [call.reason for call in told(written, segments[:-1])[0]] == [None, RESPONSE_NOT_SEEN]
+    assert [call.reason for call in read_calls(written, segments[:-1])[0]] == [None, RESPONSE_NOT_SEEN]
 
 
 def test_reset(written: Write) -> None:
     talk = Talk()
     segments = [*talk.open(), *heartbeats(talk, 3), talk.segment(False, RST | ACK)]
-    calls, connections = told(written, segments)
+    calls, connections = read_calls(written, segments)
     assert (generations(calls), connections[0].closed) == (pairs(3), "rst")
 
 
@@ -233,7 +233,7 @@ def test_produce_without_acknowledgement(version: int, written: Write) -> None:
         body = ProduceRequest(acks=acks, timeout_ms=5)
         segments += talk.say(True, prefixed(kwire.encode_request(body, version, correlation_id=number, client_id="p")))
     segments += talk.say(False, prefixed(kwire.encode_response(ProduceResponse(), version, correlation_id=2)))
-    calls, _ = told(written, segments)
+    calls, _ = read_calls(written, segments)
     assert [(c.correlation_id, c.reason, c.response is not None) for c in calls] == [(1, None, False), (2, None, True)]
 
 
@@ -245,7 +245,7 @@ def test_unknown_versions_and_apis(written: Write) -> None:
         segments += talk.say(True, prefixed(frame))
         segments += talk.say(False, prefixed(number.to_bytes(4, "big") + b"answer"))
     segments += heartbeats(talk, 2, first=3)
-    calls, _ = told(written, segments)
+    calls, _ = read_calls(written, segments)
     assert [call.reason for call in calls] == [None, UNKNOWN_VERSION, UNKNOWN_VERSION, None, None]
     assert [(c.api_key, c.api_version, c.client_id) for c in calls[1:3]] == [
         (999, 1, "billing-7"),
@@ -269,7 +269,7 @@ def test_a_connection_that_begins_with_an_unknown_version(written: Write) -> Non
     talk = Talk()
     segments = talk.open() + talk.say(True, unknown(18, 5, 0))
     segments += talk.say(False, prefixed(kwire.encode_response(UNSUPPORTED, 0, correlation_id=0)))
-    calls, connections = told(written, segments + heartbeats(talk, 2))
+    calls, connections = read_calls(written, segments + heartbeats(talk, 2))
     first = calls[0]
     assert (first.api_key, first.api_version, first.client_id, first.request_size) == (18, 5, "kgo", 19)
     assert (first.reason, first.response.error_code, first.response_version) == (UNKNOWN_VERSION, 35, 0)
@@ -280,7 +280,7 @@ def test_an_answer_in_an_unknown_version_is_not_read(written: Write) -> None:
     talk = Talk()
     segments = talk.open() + talk.say(True, unknown(18, 5, 0))
     segments += talk.say(False, prefixed(bytes(4) + b"\0\0\2\0\x12\0\0\0\5\0\0\0\0\0\0"))
-    (call,), _ = told(written, segments)
+    (call,), _ = read_calls(written, segments)
     assert (call.reason, call.response, call.error) == (UNKNOWN_VERSION, None, None)
     assert call.response_raw is not None
 
@@ -295,7 +295,7 @@ def test_an_unknown_api_first_is_listed_once_it_is_proven(
     segments = talk.open() + talk.say(True, unknown(key, 77, 9))
     segments += talk.say(False, prefixed(b"\0\0\0\x09answer")) if answered else []
     segments += heartbeats(talk, 2) if goes_on else []
-    calls, connections = told(written, segments)
+    calls, connections = read_calls(written, segments)
     is_listed = key != 999 or answered or goes_on
     assert [(c.api_key, c.api_version, c.client_id) for c in calls if c.api_key != 12 or c.api_version == 77] == (
         [(key, 77, "kgo")] if is_listed else []
@@ -308,7 +308,7 @@ def test_an_unknown_api_first_is_listed_once_it_is_proven(
 def test_a_client_id_that_is_no_text_is_of_another_protocol(client_id: bytes, written: Write) -> None:
     talk = Talk()
     segments = talk.open() + talk.say(True, unknown(18, 77, 1, client_id)) + talk.say(False, prefixed(b"hello there"))
-    calls, connections = told(written, segments)
+    calls, connections = read_calls(written, segments)
     assert ([call for call in calls if call.api_key is not None], connections[0].status) == ([], NOT_KAFKA)
 
 
@@ -316,7 +316,7 @@ def test_unknown_version_right_after_a_resynchronized_frame(written: Write) -> N
     talk = Talk(mss=100_000)
     beat = heartbeats(Talk(), 1)
     segments = talk.say(True, beat[0].payload + unknown(12, 99, 2, b"billing-7")) + talk.say(False, beat[1].payload)
-    calls, _ = told(written, segments, ports=[9092])
+    calls, _ = read_calls(written, segments, ports=[9092])
     assert sorted((c.api_version, c.reason) for c in calls) == [(4, None), (99, UNKNOWN_VERSION)]
 
 
@@ -351,7 +351,7 @@ def test_a_body_that_cannot_be_read(written: Write) -> None:
     request = kwire.encode_request(HeartbeatRequest(group_id="g"), 4, correlation_id=1, client_id="billing-7")
     segments += talk.say(True, prefixed(request[:-4]))
     segments += heartbeats(talk, 2, first=2)
-    calls, _ = told(written, segments)
+    calls, _ = read_calls(written, segments)
     assert [call.reason for call in calls if call.correlation_id == 1] == [UNREADABLE]
     assert generations(calls)[-2:] == [(2, 2), (3, 3)] or generations(calls)[:2] == [(2, 2), (3, 3)]
     assert "HeartbeatRequest v4" in next(str(call.error) for call in calls if call.correlation_id == 1)
@@ -362,9 +362,9 @@ def test_tls(written: Write) -> None:
     segments = [*talk.open(), *talk.say(True, tls_hello(b"kafka.example"))]
     segments += talk.say(False, b"\x16\3\3\0\x10" + bytes(16)) + talk.say(True, b"\x17\3\3\0\x20" + bytes(32))
     for some in (segments, segments[4:]):
-        calls, connections = told(written, some)
+        calls, connections = read_calls(written, some)
         assert (calls, connections[0].status) == ([], TLS)
-    assert told(written, segments)[1][0].notes == ["TLS for kafka.example"]
+    assert read_calls(written, segments)[1][0].notes == ["TLS for kafka.example"]
 
 
 @pytest.mark.parametrize("begun", [0, 3])
@@ -375,7 +375,7 @@ def test_not_kafka(begun: int, written: Write) -> None:
         *talk.say(True, b"GET / HTTP/1.1\r\n\r\n"),
         *talk.say(False, b"HTTP/1.1 200 OK\r\n" + b"x" * 100_000),
     ]
-    calls, connections = told(written, segments[begun:])
+    calls, connections = read_calls(written, segments[begun:])
     assert (calls, connections[0].status) == ([], NOT_KAFKA)
 
 
@@ -395,10 +395,10 @@ def test_sasl_tokens_with_a_header(written: Write) -> None:
     answer = SaslAuthenticateResponse(auth_bytes=b"nonce")
     segments += talk.say(False, prefixed(kwire.encode_response(answer, 2, correlation_id=2)))
     segments += heartbeats(talk, 2, first=3)
-    calls, _ = told(written, segments)
+    calls, _ = read_calls(written, segments)
     assert (calls[1].request.auth_bytes, calls[1].response.auth_bytes) == (b"[redacted]", b"[redacted]")
-    assert told(written, segments, redacted=False)[0][1].request.auth_bytes == b"\0alice\0secret"
-    assert b"secret" not in pickle.dumps(told(written, segments, raw=True)[0])
+    assert read_calls(written, segments, redacted=False)[0][1].request.auth_bytes == b"\0alice\0secret"
+    assert b"secret" not in pickle.dumps(read_calls(written, segments, raw=True)[0])
 
 
 def test_sasl_tokens_without_a_header(written: Write) -> None:
@@ -406,11 +406,11 @@ def test_sasl_tokens_without_a_header(written: Write) -> None:
     segments = talk.open() + sasl(talk, 0)
     segments += talk.say(True, prefixed(b"\0alice\0secret")) + talk.say(False, prefixed(b""))
     segments += heartbeats(talk, 3, first=2)
-    calls, connections = told(written, segments)
+    calls, connections = read_calls(written, segments)
     assert [call.reason for call in calls] == [None, SASL_TOKEN, None, None, None]
     assert (calls[1].request_size, calls[1].response_size, calls[1].request_raw) == (13, 0, None)
     assert connections[0].status == "kafka"
-    assert told(written, segments, redacted=False)[0][1].request_raw == b"\0alice\0secret"
+    assert read_calls(written, segments, redacted=False)[0][1].request_raw == b"\0alice\0secret"
 
 
 def test_after_tokens_without_end_it_is_opaque(written: Write) -> None:
@@ -418,7 +418,7 @@ def test_after_tokens_without_end_it_is_opaque(written: Write) -> None:
     segments = talk.open() + sasl(talk, 0)
     for n in range(60):
         segments += talk.say(True, prefixed(b"\x60token" * n)) + talk.say(False, prefixed(b"\x60token"))
-    assert told(written, segments)[1][0].status == OPAQUE
+    assert read_calls(written, segments)[1][0].status == OPAQUE
 
 
 def test_only_the_bodies_asked_for(written: Write) -> None:
@@ -429,7 +429,7 @@ def test_only_the_bodies_asked_for(written: Write) -> None:
         segments += talk.say(True, prefixed(kwire.encode_request(body, 9, correlation_id=number, client_id="p")))
         segments += talk.say(False, prefixed(kwire.encode_response(ProduceResponse(), 9, correlation_id=number)))
     segments += heartbeats(talk, 2, first=3)
-    calls, _ = told(written, segments, bodies=[12])
+    calls, _ = read_calls(written, segments, bodies=[12])
     assert [(c.api_key, c.request is None, c.reason) for c in calls] == [(0, True, None)] * 2 + [(12, False, None)] * 2
     assert calls[0].request_size == len(kwire.encode_request(body, 9, correlation_id=1, client_id="p"))
 
@@ -518,7 +518,7 @@ def test_connection_with_a_late_syn(moved: int, by: int, ports: tuple[int, ...],
     late = {0: segments[:1], 1: segments[1:2], 2: segments[:2]}[moved]
     rest = [segment for segment in segments if segment not in late]
     at = by if moved != 1 else by + 1
-    calls, connections = told(written, [*rest[:at], *late, *rest[at:]], ports=ports)
+    calls, connections = read_calls(written, [*rest[:at], *late, *rest[at:]], ports=ports)
     assert [connection.syn_seen for connection in connections] == [True]
     assert (connections[0].gaps, connections[0].closed) == (0, "fin")
     assert generations(calls) == pairs(12)
@@ -528,7 +528,7 @@ def test_connection_with_a_late_syn(moved: int, by: int, ports: tuple[int, ...],
 @pytest.mark.parametrize("early", range(2, 8))
 def test_data_before_a_syn_in_another_order(early: int, written: Write) -> None:
     segments = spoken(Talk(mss=40), 12)
-    calls, connections = told(written, [*segments[early - 1 : 2 : -1], *segments[:3], *segments[early:]])
+    calls, connections = read_calls(written, [*segments[early - 1 : 2 : -1], *segments[:3], *segments[early:]])
     assert (len(connections), connections[0].gaps, generations(calls)) == (1, 0, pairs(12))
 
 
@@ -538,6 +538,6 @@ def test_a_port_used_again_after_a_few_segments(closed: bool, written: Write) ->
     first = Talk(isn=(500_000_000, 900_000_000))
     one = [*greeting(first), *heartbeats(first, 3), *(first.close() if closed else [])]
     second = Talk(isn=(77_000, 88_000), time_us=first.time_us + 10)
-    calls, connections = told(written, [*one, *spoken(second, 7)])
+    calls, connections = read_calls(written, [*one, *spoken(second, 7)])
     assert generations(calls) == pairs(3) + pairs(7)
     assert [connection.syn_seen for connection in connections] == [False, True]

@@ -47,9 +47,9 @@ def outcomes(request: pytest.FixtureRequest) -> dict[str, Outcome]:
 
 
 def played(names: list[str], at_once: int) -> dict[str, Outcome]:
-    told: list[Outcome] = []
-    trio.run(partial(run, [PLAYED[name] for name in names], None, told.append, at_once=at_once))
-    return dict(zip(names, told, strict=True))
+    outcomes: list[Outcome] = []
+    trio.run(partial(run, [PLAYED[name] for name in names], None, outcomes.append, at_once=at_once))
+    return dict(zip(names, outcomes, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -84,10 +84,10 @@ async def test_conversation_that_differs_is_played_again_alone(
         return outcomes[turns.count("x") - 1] if file.name == "x" else Outcome(file.name, "ok")
 
     monkeypatch.setattr(runner, "_play_once", play)
-    told: list[Outcome] = []
-    await run([Path("a"), Path("x"), Path("b")], None, told.append, at_once=2)
-    assert [outcome.name for outcome in told] == ["a", "x", "b"]
-    assert told[1] == last
+    outcomes: list[Outcome] = []
+    await run([Path("a"), Path("x"), Path("b")], None, outcomes.append, at_once=2)
+    assert [outcome.name for outcome in outcomes] == ["a", "x", "b"]
+    assert outcomes[1] == last
     assert turns.count("x") == times
     assert set(turns[3:]) <= {"x"}, "when the others are done"
 

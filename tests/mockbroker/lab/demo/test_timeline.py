@@ -1,4 +1,4 @@
-"""How the demo is told."""
+"""The timeline that the demo prints."""
 
 from __future__ import annotations
 

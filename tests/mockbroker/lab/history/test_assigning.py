@@ -210,7 +210,7 @@ def test_a_restart_stops_every_group():
 
 
 def test_late_response_is_not_one_to_the_next_rebalance(monkeypatch):
-    """It says that it had stopped then. Meanwhile it was told to read again, and reads."""
+    """A late report that it has stopped. Meanwhile the coordinator has let it read again, and it reads."""
     run = settled("server", 2, 2)
     slow, queue = scheme(run).consumers["c02"], run.queue
     usual, stops = slow.stop, []

@@ -25,7 +25,7 @@ SEEDS = amount(8, 25)
 
 
 @pytest.fixture(scope="module")
-def told() -> dict[str, Measured]:
+def measured() -> dict[str, Measured]:
     return {name: measure(name, DEFAULT) for name in SCHEMES}
 
 
@@ -39,11 +39,11 @@ def test_the_command_knows_the_schemes():
     assert tuple(SCHEMES) == HISTORY_NAMES
 
 
-def test_one_report_of_all_schemes(told):
-    """Messages, watchers and how often they are told, time to settle, partitions with two readers or none."""
+def test_one_report_of_all_schemes(measured):
+    """Messages, notifications of watches, time to settle, partitions with two readers or none."""
     found = [json.loads(line) for line in lines("--scheme", ALL, "--json")]
     assert [line["scheme"] for line in found] == list(SCHEMES)
-    assert found == [each.line() for each in told.values()]
+    assert found == [each.line() for each in measured.values()]
     by_name = {line["scheme"]: line for line in found}
     assert [line["watchers"] for line in found] == [
         8,
@@ -52,7 +52,7 @@ def test_one_report_of_all_schemes(told):
         0,
         0,
         0,
-    ]  # consumers; coordinators; of groups there; nobody
+    ]  # consumers; coordinators; of groups there; none
     notifications = [line["notifications"] for line in found]
     assert notifications == sorted(notifications, reverse=True)
     assert notifications[0] > 3 * notifications[1] > notifications[2] > 0
@@ -81,17 +81,17 @@ def test_history_page_has_the_experiments():
             assert f"| {name} | {' | '.join(cells)} |" in page
 
 
-def test_changes_add_up_to_the_totals(told):
-    for each in told.values():
+def test_changes_add_up_to_the_totals(measured):
+    for each in measured.values():
         for what in ("messages", "notifications", "rebalances", "moved"):
             assert sum(getattr(change, what) for change in each.changes) <= getattr(each, what)
         assert each.double == pytest.approx(sum(o.end - o.begin for o in each.overlaps))
         assert 0 <= each.stopped <= each.unread
 
 
-def test_every_scheme_reads_everything_in_the_end(told):
-    """The bands of each partition cover the time that somebody read it, and a story ends whole."""
-    for each in told.values():
+def test_every_scheme_reads_everything_in_the_end(measured):
+    """The bands of each partition cover the time with a reader, and at the end every partition has one."""
+    for each in measured.values():
         assert each.changes[-1].settled is not None
         last = {(band.group, band.place) for band in each.bands if band.end == DEFAULT.end}
         assert last == {(group, ("orders", number)) for group in "AB" for number in range(16)}
@@ -104,16 +104,16 @@ def test_the_same_story_runs_the_same_way(name):
 
 
 @pytest.mark.parametrize("hash_seed", usual_and_long(["4711"], ["0"]))
-def test_run_is_the_same_in_every_process(hash_seed, told):
+def test_run_is_the_same_in_every_process(hash_seed, measured):
     environment = os.environ | {"PYTHONHASHSEED": hash_seed}
     command = [sys.executable, "-m", "mockbroker", "simulate", "--scheme", ALL, "--json"]
     found = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-    assert [json.loads(line) for line in found.splitlines()] == [each.line() for each in told.values()]
+    assert [json.loads(line) for line in found.splitlines()] == [each.line() for each in measured.values()]
 
 
 @pytest.mark.parametrize("name", [name for name, kind in SCHEMES.items() if kind.exclusive])
 def test_random_stories(name):
-    """Whoever coordinates: never two readers, and every change comes to rest before the next."""
+    """In every scheme with a coordinator: never two readers, and each change settles before the next."""
     for seed in range(SEEDS):
         found = measure(name, drawn(seed))
         assert (found.overlaps, found.unsettled) == ((), 0), f"mockbroker simulate --scheme {name} --seed {seed}"
@@ -141,7 +141,7 @@ def test_random_stories_have_all_kinds_of_steps():
     assert len({story.steps for story in stories}) == SEEDS
     for story in stories:
         up: set[str] = set()
-        for step in story.steps:  # nobody comes twice, nobody goes who is not there
+        for step in story.steps:  # no consumer joins twice or leaves without having joined
             if step.kind == JOIN:
                 assert step.name not in up
                 up.add(step.name)

@@ -122,7 +122,7 @@ def test_zookeeper_lag_does_not_affect_groups(name):
 
 
 def test_evicted_live_member_reads_until_it_is_notified():
-    """What no scheme can help, as whoever is cut off cannot be told. The checker sees it under the classic protocol too."""
+    """No scheme can prevent this: a disconnected consumer cannot be notified. The classic protocol has it too."""
     run = settled("classic", 2, 2)
     cut = scheme(run).clients["c02"]
     cut.link.clogged = True

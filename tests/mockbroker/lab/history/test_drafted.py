@@ -48,16 +48,16 @@ def test_leave_is_noticed_like_a_crash():
 
 def test_messages_are_those_of_groups():
     run = settled("draft", 2, 2)
-    told = scheme(run)
-    assert told.notifications == 0
+    report = scheme(run)
+    assert report.notifications == 0
     run.do(Step(RESTED, GROW, "t", 3))
     run.until(2 * RESTED)
-    assert told.notifications == 1
-    said = [told.cluster.messages[f"{name}{answer}"] for name in OF_GROUPS for answer in ("", " answer")]
-    assert told.messages == sum(said) + 2 * (told.cluster.store.reads + told.rebalances) + 1
-    assert told.heartbeats == sum(told.cluster.messages[name] for name in ("Heartbeat", "Heartbeat answer"))
-    assert told.heartbeats < told.messages < sum(told.cluster.messages.values())
-    assert told.rebalances == len(told.cluster.rebalances) > 0
+    assert report.notifications == 1
+    counts = [report.cluster.messages[f"{name}{answer}"] for name in OF_GROUPS for answer in ("", " answer")]
+    assert report.messages == sum(counts) + 2 * (report.cluster.store.reads + report.rebalances) + 1
+    assert report.heartbeats == sum(report.cluster.messages[name] for name in ("Heartbeat", "Heartbeat answer"))
+    assert report.heartbeats < report.messages < sum(report.cluster.messages.values())
+    assert report.rebalances == len(report.cluster.rebalances) > 0
 
 
 def test_partition_never_has_two_readers_with_a_coordinator():

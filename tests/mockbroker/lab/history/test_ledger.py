@@ -1,4 +1,4 @@
-"""The checker of ownership counts what it is told, to the second."""
+"""The checker of ownership counts the reported readers, to the second."""
 
 from __future__ import annotations
 

@@ -119,8 +119,8 @@ def test_old_and_new_offsets_are_the_same(seed):
         if dice.chance(0.5):
             offsets = {place: dice.below(1_000) for place in dice.some(places)}
             known |= {(group, place): offset for place, offset in offsets.items()}
-            told = [world.commit(version, offsets, group=group) for version, world in worlds]
-            assert told == [dict.fromkeys(offsets, ErrorCode.NONE)] * 3
+            errors = [world.commit(version, offsets, group=group) for version, world in worlds]
+            assert errors == [dict.fromkeys(offsets, ErrorCode.NONE)] * 3
         else:
             asked = [place for place in dice.some(places) if (group, place) in known]
             expected = {place: (known[group, place], "", ErrorCode.NONE) for place in asked}
@@ -152,7 +152,7 @@ def test_offsets_outlive_the_client_that_committed_them():
 
 
 def test_differences_of_old_offsets():
-    """Nothing there is an error of the old way; it keeps no metadata, and asks nobody who commits."""
+    """A missing offset is an error in v0; v0 stores no metadata, and does not check the member."""
     world = World()
     assert world.fetch(OLD, [("t", 0)])["t", 0] == (-1, "", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert world.fetch(KAFKA, [("t", 0)])["t", 0] == (-1, "", ErrorCode.NONE)
@@ -160,7 +160,7 @@ def test_differences_of_old_offsets():
         world.commit(version, {("t", 0): 1}, metadata="mine")
     assert world.fetch(OLD, [("t", 0)])["t", 0] == (1, "", ErrorCode.NONE)
     assert world.fetch(KAFKA, [("t", 0)])["t", 0] == (1, "mine", ErrorCode.NONE)
-    stranger = OffsetCommitRequest(group_id=GROUP, member_id="nobody", generation_id_or_member_epoch=7, topics=[])
+    stranger = OffsetCommitRequest(group_id=GROUP, member_id="unknown", generation_id_or_member_epoch=7, topics=[])
     line = OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=9, committed_metadata="")
     stranger.topics.append(OffsetCommitRequest.Topic(name="t", partitions=[line]))
     errors = [world.ask(ApiKey.OFFSET_COMMIT, v, stranger).topics[0].partitions[0].error_code for v in (OLD, LATEST)]

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::R
 
 
 @cache
-def told(name: str) -> Measured:
+def measured_of(name: str) -> Measured:
     return measure(name, DEFAULT)
 
 
@@ -50,7 +50,7 @@ def test_the_numbers_of_all_schemes(shown: Shown) -> None:
     found = shown.cells("schemes")
     assert [row[0] for row in found] == list(SCHEMES)
     for row in found:
-        whole = told(row[0])
+        whole = measured_of(row[0])
         counts = (whole.messages, whole.heartbeats, whole.watchers, whole.notifications, whole.rebalances, whole.moved)
         assert row[1:7] == [f"{n:,}" for n in counts]
         assert row[7:10] == [f"{n:.1f}" for n in (whole.stopped, whole.unread, whole.double)]
@@ -58,8 +58,8 @@ def test_the_numbers_of_all_schemes(shown: Shown) -> None:
 
 @pytest.mark.parametrize("name", SCHEMES)
 def test_chart_has_bands_and_overlaps(shown: Shown, name: str) -> None:
-    """A bar for each time that somebody read a partition, as wide as that was long; what two read is on top."""
-    whole = told(name)
+    """A bar for each interval in which a consumer read a partition; intervals with two readers are drawn on top."""
+    whole = measured_of(name)
     lanes = shown.page.locator(f"svg.lanes.{name}")
     assert lanes.locator("rect.band").count() == len(whole.bands)
     assert lanes.locator("rect.overlap").count() == len(whole.overlaps)

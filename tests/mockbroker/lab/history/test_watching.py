@@ -49,21 +49,21 @@ def test_consumers_register_themselves():
 
 
 def test_each_consumer_watches_members_and_brokers_every_time():
-    """Watches fire once; they are set again with each rebalance, so the second change tells as many as the first."""
+    """A watch fires once and is set again with each rebalance, so each change notifies equally many consumers."""
     run = settled("zookeeper", 4, 4)
     watching = [session for session in run.scheme.zookeeper.watchers if session.role != BROKER]
     assert len(watching) == 4
     for path in (ids_of(GROUP), BROKERS):
         waiting = [server.child_watches.get(path, {}) for server in run.scheme.zookeeper.servers]
         assert sum(map(len, waiting)) == 4
-    told = []
+    notifications = []
     for at, change in ((40, "start"), (60, "stop"), (80, "start")):
         run.until(at)
         before = run.scheme.notifications
         getattr(run.scheme.registry, change)(3)
         run.until(at + 10)
-        told.append(run.scheme.notifications - before)
-    assert told == [4, 4, 4]
+        notifications.append(run.scheme.notifications - before)
+    assert notifications == [4, 4, 4]
     before = run.scheme.notifications
     run.do(Step(100.0, LEAVE, "c01"))
     run.do(Step(120.0, JOIN, "c01"))

@@ -1,4 +1,4 @@
-"""The pretend ZooKeeper keeps the promises of the real one, and lags where it is told to."""
+"""The simulated ZooKeeper has the guarantees of the real one, and the lag that a test sets."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ LONGEST_HOP = 1.5 * zk.HOP
 
 
 class World:
-    """``told``: what watches said; ``expired``: sessions that heard that they are over, and when."""
+    """A ZooKeeper with clients. ``notified``: watch events; ``expired``: expired sessions and the time of the notice."""
 
     def __init__(self, seed: int = 0) -> None:
         self.queue = Queue()
         self.ensemble = ZooKeeper(self.queue, Dice("test", seed))
-        self.told: list[tuple[str, str]] = []
+        self.notified: list[tuple[str, str]] = []
         self.expired: dict[int, float] = {}
 
     def session(self, server: int = 0, timeout: float = TIMEOUT, role: str = "consumer") -> Session:
@@ -36,7 +36,7 @@ class World:
         self.expired[session.number] = self.queue.now
 
     def watch(self, kind: str, path: str) -> None:
-        self.told.append((kind, path))
+        self.notified.append((kind, path))
 
     def ask(self, what: Any, *args: Any, **named: Any) -> Answer:
         """Ask, and let time pass until it is answered."""
@@ -92,7 +92,7 @@ def test_ephemeral_node_is_deleted_with_its_session():
 
 
 def test_a_watch_fires_once():
-    """Whoever wants to hear of the next change sets it again."""
+    """A watch fires once; a client sets it again for the next change."""
     world = World()
     writer, reader = world.session(), world.session(1)
     world.ask(writer.create, "/ids/a")
@@ -101,23 +101,23 @@ def test_a_watch_fires_once():
     world.ask(writer.create, "/ids/b")
     world.ask(writer.create, "/ids/c")
     world.wait(0.1)
-    assert world.told == [(zk.CHILDREN, "/ids")]
+    assert world.notified == [(zk.CHILDREN, "/ids")]
     assert world.ask(reader.children, "/ids", watch=world.watch).names == ("a", "b", "c")
     world.ask(writer.delete, "/ids/a")
     world.wait(0.1)
-    assert world.told == [(zk.CHILDREN, "/ids")] * 2
+    assert world.notified == [(zk.CHILDREN, "/ids")] * 2
     assert world.ensemble.of("consumer").notifications == 2
     assert world.ensemble.of("consumer").watches == 2
 
 
 @pytest.mark.parametrize(
-    ("do", "told"),
+    ("do", "notified"),
     [
         (lambda session: (session.put, "/a", "y"), zk.CHANGED),
         (lambda session: (session.delete, "/a"), zk.DELETED),
     ],
 )
-def test_watch_of_node_data(do, told):
+def test_watch_of_node_data(do, notified):
     world = World()
     session = world.session()
     world.ask(session.create, "/a", data="x")
@@ -126,7 +126,7 @@ def test_watch_of_node_data(do, told):
     world.ask(session.create, "/a")
     world.ask(session.put, "/a", "z")
     world.wait(0.1)
-    assert world.told == [(told, "/a")]
+    assert world.notified == [(notified, "/a")]
 
 
 def test_watch_of_a_node_that_does_not_exist_yet():
@@ -137,7 +137,7 @@ def test_watch_of_a_node_that_does_not_exist_yet():
     world.ask(session.create, "/a")
     world.ask(session.create, "/b/c")
     world.wait(0.1)
-    assert world.told == [(zk.CREATED, "/a")]
+    assert world.notified == [(zk.CREATED, "/a")]
 
 
 def test_deletion_fires_both_watches_with_one_event():
@@ -148,7 +148,7 @@ def test_deletion_fires_both_watches_with_one_event():
     world.ask(session.children, "/a", watch=world.watch)
     world.ask(session.delete, "/a")
     world.wait(0.1)
-    assert world.told == [(zk.DELETED, "/a")]
+    assert world.notified == [(zk.DELETED, "/a")]
 
 
 def test_lagging_server_returns_stale_data():
@@ -177,8 +177,8 @@ def test_watch_fires_before_new_data_is_read():
     world.ensemble.lag(2, 2.0)
     world.ask(writer.create, "/ids/b")
     while world.ask(late.children, "/ids").names == ("a",):
-        assert world.told == []
-    assert world.told == [(zk.CHILDREN, "/ids")]
+        assert world.notified == []
+    assert world.notified == [(zk.CHILDREN, "/ids")]
 
 
 def test_session_expires_before_a_lagging_client_knows():
@@ -233,10 +233,10 @@ def test_write_in_an_expired_session_is_an_error():
     late = world.session(2)
     world.ensemble.lag(2, 8.0)
     world.wait(TIMEOUT + 0.1)
-    told: list[Answer] = []
-    late.create("/a", told.append)
+    answers: list[Answer] = []
+    late.create("/a", answers.append)
     world.wait(20.0)
-    assert told == []  # what is answered after the end is not heard any more
+    assert answers == []  # responses after the end of a session are dropped
     assert list(world.expired) == [late.number]
     assert "/a" not in world.paths(0)
 

@@ -146,9 +146,9 @@ def a_follower_gets_the_list_of_members(patch: Patch) -> None:
     real = replies.join_response
 
     def joined(group: ClassicGroup, ticket: Ticket, member: Member) -> Reply:
-        told = real(group, ticket, member)
+        reply = real(group, ticket, member)
         leader = group.members[group.leader]
-        return Reply(ticket, replace(told.response, members=real(group, ticket, leader).response.members))
+        return Reply(ticket, replace(reply.response, members=real(group, ticket, leader).response.members))
 
     patch.setattr(replies, "join_response", joined)
 
@@ -158,8 +158,8 @@ def the_leader_is_not_told_of_the_last_member(patch: Patch) -> None:
     real = replies.join_response
 
     def joined(group: ClassicGroup, ticket: Ticket, member: Member) -> Reply:
-        told = real(group, ticket, member)
-        return Reply(ticket, replace(told.response, members=told.response.members[:-1] or told.response.members))
+        reply = real(group, ticket, member)
+        return Reply(ticket, replace(reply.response, members=reply.response.members[:-1] or reply.response.members))
 
     patch.setattr(replies, "join_response", joined)
 
@@ -739,7 +739,7 @@ def files_are_not_synced(patch: Patch) -> None:
     patch.setattr(PartitionFiles, "sync", lambda files: None)
 
 
-# --- what is told --------------------------------------------------------------------------------------------------
+# --- responses and reports ------------------------------------------------------------------------------------------
 
 
 @bug("I14")

@@ -291,9 +291,9 @@ class Undecided(Checked):
         asked = TxnOffsetCommitRequest.Topic(
             name="t", partitions=[TxnOffsetCommitRequest.Topic.Partition(committed_offset=5)]
         )
-        told = TxnOffsetCommitResponse.Topic(name="t", partitions=[TxnOffsetCommitResponse.Topic.Partition()])
+        topic = TxnOffsetCommitResponse.Topic(name="t", partitions=[TxnOffsetCommitResponse.Topic.Partition()])
         request = TxnOffsetCommitRequest(group_id="g", producer_id=1, topics=[asked])
-        self.acknowledge(self.answer(TXN_OFFSET_COMMIT, request, TxnOffsetCommitResponse(topics=[told])))
+        self.acknowledge(self.answer(TXN_OFFSET_COMMIT, request, TxnOffsetCommitResponse(topics=[topic])))
         self.answer(END_TXN, EndTxnRequest(producer_id=1, committed=True), EndTxnResponse())
         self.watcher.gone(self.broker, NOW)
         self.offsets.store_transactional(1, 0, "t", 0, Committed(offset=5))

@@ -1,6 +1,6 @@
 """Every planted bug is caught, by an invariant that is there for it, with the seed that was found for it.
 
-``make simulate-check`` finds the seeds anew.
+``make simulate-check`` searches the seeds again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Seeds of every scheme, the same run wherever it runs, and what is told of a failure."""
+"""Seeds of every scheme, reproducible runs, and the report of a failure."""
 
 from __future__ import annotations
 
@@ -106,10 +106,10 @@ def test_runs_of_one_seed_are_the_same():
 @pytest.mark.parametrize("hash_seed", ["0", "1", "4711"])
 def test_the_hash_is_the_same_in_every_process(hash_seed):
     environment = os.environ | {"PYTHONHASHSEED": hash_seed}
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", ONE_SEED], env=environment, capture_output=True, text=True, check=True, cwd=Path.cwd()
     )
-    assert told.stdout.strip() == run(swarm(7, 300)).hash
+    assert done.stdout.strip() == run(swarm(7, 300)).hash
 
 
 def test_everything_that_can_go_wrong_does():

@@ -104,11 +104,11 @@ class Groups(RuleBasedStateMachine):
 
     @invariant()
     def what_is_stored_is_whole(self) -> None:
-        for told in self.cluster.store.dump()["groups"].values():
-            assert {member["id"] for member in told["members"]} == told["ownership"].keys()
-            shared = [tuple(partition) for share in told["ownership"].values() for partition in share]
+        for group in self.cluster.store.dump()["groups"].values():
+            assert {member["id"] for member in group["members"]} == group["ownership"].keys()
+            shared = [tuple(partition) for share in group["ownership"].values() for partition in share]
             assert sorted(shared) == ([(TOPIC, number) for number in range(len(shared))])
-            assert bool(shared) == bool(told["members"])
+            assert bool(shared) == bool(group["members"])
 
     @invariant()
     def nothing_is_read_beyond_what_was_read(self) -> None:

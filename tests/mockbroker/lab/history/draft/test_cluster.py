@@ -40,8 +40,8 @@ def test_any_broker_names_the_coordinator_and_only_it_serves() -> None:
     cluster = settled()
     coordinator = cluster.coordinator_node(GROUP)
     for node, broker in cluster.brokers.items():
-        told = broker.handle(0, ConsumerMetadataRequest(group=GROUP), WARM)
-        assert told == [Answer(0, ConsumerMetadataResponse(node=coordinator))]
+        answers = broker.handle(0, ConsumerMetadataRequest(group=GROUP), WARM)
+        assert answers == [Answer(0, ConsumerMetadataResponse(node=coordinator))]
         fetch = OffsetFetchRequest(group=GROUP, partitions=())
         for request in (beat("g-1", 1), commit("g-1", 1), join(), fetch):
             (*_, answer) = [a for a in broker.handle(0, request, WARM) if isinstance(a, Answer)] or [None]
@@ -214,7 +214,7 @@ def test_an_id_is_good_in_its_own_group_only() -> None:
 def test_heartbeat_interval_is_session_timeout_by_frequency() -> None:
     for session, frequency in ((6.0, 3.0), (6.0, 12.0), (10.0, 4.0)):
         cluster = settled(1, options=Options(session_timeout=session, heartbeat_frequency=frequency))
-        assert cluster.store.read(GROUP).session_timeout == session  # told in JoinGroup
+        assert cluster.store.read(GROUP).session_timeout == session  # from JoinGroup
         cluster.run(WARM + 30)
         times = [m.time for m in moments(cluster, "received", "Heartbeat")]
         gaps = [after - before for before, after in itertools.pairwise(times)]
@@ -250,8 +250,8 @@ def test_first_request_after_rediscovery_is_a_heartbeat() -> None:
     cluster.run(WARM + 3)
     asked = [m for m in moments(cluster, "received", consumer="c1") if m.what != "ConsumerMetadata"]
     assert asked[0].what == "Heartbeat"
-    told = [m.time for m in moments(cluster, "answered", "ConsumerMetadata answer") if m.time < asked[0].time]
-    assert asked[0].time - told[-1] == pytest.approx(0.004)  # the answer, two ways to connect, and the request
+    times = [m.time for m in moments(cluster, "answered", "ConsumerMetadata answer") if m.time < asked[0].time]
+    assert asked[0].time - times[-1] == pytest.approx(0.004)  # the answer, two ways to connect, and the request
 
 
 FREQUENCIES = (2, 3, 6, 12, 30)
@@ -381,9 +381,9 @@ def test_no_heartbeat_from_illegal_generation_to_join_response() -> None:
         cluster.at(WARM + 5.3 * number, cluster.add, GROUP, [TOPIC])
     cluster.at(WARM + 20, cluster.crash, "c2")
     cluster.run(WARM + 40)
-    told = [n for n, m in enumerate(cluster.trace) if m.what == "Heartbeat answer" and m.error is ILLEGAL]
-    assert len(told) > 8
-    for number in told:
+    refusals = [n for n, m in enumerate(cluster.trace) if m.what == "Heartbeat answer" and m.error is ILLEGAL]
+    assert len(refusals) > 8
+    for number in refusals:
         after = [m for m in cluster.trace[number + 1 :] if m.consumer == cluster.trace[number].consumer]
         said = [m.what for m in after if m.kind in ("received", "answered")]
         until = said.index("JoinGroup answer") if "JoinGroup answer" in said else len(said)
@@ -481,9 +481,9 @@ def test_a_long_pause_in_a_rebalance_is_a_death() -> None:
     while not moments(cluster, "answered", "Heartbeat answer", "c3", error=ILLEGAL):
         cluster.run(cluster.now + 0.0005)
     cluster.pause("c3", 9.0)
-    told = last_heartbeat(cluster, "c3")
+    last = last_heartbeat(cluster, "c3")
     cluster.run(WARM + 9)
-    assert noticed(cluster, Cause.SILENCE) == [pytest.approx(told + 6.0)]
+    assert noticed(cluster, Cause.SILENCE) == [pytest.approx(last + 6.0)]
     assert sorted(cluster.store.read(GROUP).hosts.values()) == ["c1", "c2"]
 
 

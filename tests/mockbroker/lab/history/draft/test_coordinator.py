@@ -110,7 +110,7 @@ COMMITS = [  # state, consumer, generation against the stored one, answer
     (PREPARING, ONE, 1, ILLEGAL),  # ahead of the coordinator
     (PREPARING, ONE, -1, ILLEGAL),  # behind what is stored
     (REBALANCING, ONE, 0, NONE),  # it has its answer
-    (REBALANCING, TWO, 0, ILLEGAL),  # nobody told it this generation yet
+    (REBALANCING, TWO, 0, ILLEGAL),  # it did not get this generation yet
     (REBALANCING, TWO, -1, ILLEGAL),  # and the one it knows is over
     (STEADY, ONE, 0, NONE),
     (STEADY, ONE, 1, ILLEGAL),
@@ -235,11 +235,11 @@ def test_session_runs_from_last_heartbeat_not_during_a_join() -> None:
     assert coordinator.deadline() == 6.0
     for consumer_id in (ONE, TWO):
         coordinator.handle(1, beat(consumer_id, GENERATION), 4.0)
-    coordinator.tick(6.0)  # nobody is due
+    coordinator.tick(6.0)  # no session expires
     assert coordinator.deadline() == 10.0
     coordinator.handle(1, join(ONE), 5.0)
     assert coordinator.handle(2, beat(TWO, GENERATION), 5.5)
-    assert coordinator.tick(10.0) == []  # the session of whoever joined would be over
+    assert coordinator.tick(10.0) == []  # the session of the joining member would have expired
     actions = coordinator.tick(11.5)
     assert not coordinator.members.keys() & {TWO}  # only the other one was dead, which ended the wait
     response = answer(actions, 1)
@@ -300,7 +300,7 @@ def test_heartbeats_without_a_join_do_not_prolong_a_rebalance() -> None:
     for second in range(1, 7):
         coordinator.tick(float(second))
         coordinator.handle(2, beat(TWO, GENERATION), float(second))
-    actions = coordinator.tick(7.0)  # a session after the first heartbeat that was told
+    actions = coordinator.tick(7.0)  # a session after the first heartbeat that got IllegalGeneration
     assert answer(actions, 1) is not None
     assert TWO not in coordinator.members
 

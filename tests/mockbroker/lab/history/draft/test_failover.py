@@ -112,7 +112,7 @@ def test_requests_while_loading_are_refused_and_retried() -> None:
     assert set(answers[:early]) == {Error.COORDINATOR_STARTUP_NOT_COMPLETE}
     assert set(answers[early:]) == {Error.NONE}
     asked = list(moments(cluster, "received", "ConsumerMetadata", "c1"))
-    assert len(asked) > early  # each time anew
+    assert len(asked) > early  # it looks up the coordinator each time
     assert generation(cluster) == before
 
 
@@ -150,8 +150,8 @@ def test_consumer_without_a_coordinator_connection() -> None:
     successor = cluster.coordinator_node(GROUP)
     cluster.refuse(successor, 3.0)
     cluster.run(WARM + 3.5)
-    told = list(moments(cluster, "answered", "ConsumerMetadata answer", "c1", since=WARM + 0.6))
-    assert len(told) > 5  # it knows whom to ask
+    answers = list(moments(cluster, "answered", "ConsumerMetadata answer", "c1", since=WARM + 0.6))
+    assert len(answers) > 5  # it knows the coordinator
     assert at_successor(cluster, failed) == []
     cluster.run(WARM + 8)
     assert [m.what for m in at_successor(cluster, failed)][:2] == ["Heartbeat", "Heartbeat answer"]
@@ -189,7 +189,7 @@ def test_stale_metadata_names_a_former_coordinator_that_refuses() -> None:
     former = cluster.coordinator_node(GROUP)
     successor = (former + 1) % 3
     for node in cluster.brokers:
-        cluster.updates[node] = 1.0  # the controller tells them all; it takes its time
+        cluster.updates[node] = 1.0  # the controller updates all brokers, slowly
     cluster.move_group(GROUP, successor)
     assert {broker.metadata[subset_of(GROUP)] for broker in cluster.brokers.values()} == {former}
     cluster.run(WARM + 6)
@@ -305,8 +305,8 @@ def dead_and_back(strike: Callable[[Moment], bool]) -> tuple[DraftCluster, int]:
 def test_expired_member_back_before_any_join_no_rebalance() -> None:
     cluster, before = dead_and_back(sent_illegal_generation)
     failed = only_struck(cluster)
-    (told,) = moments(cluster, "answered", "Heartbeat answer", error=ILLEGAL)
-    assert became(cluster, told.consumer or "") == ["Stopped consumption", "Part of a group"]
+    (refused,) = moments(cluster, "answered", "Heartbeat answer", error=ILLEGAL)
+    assert became(cluster, refused.consumer or "") == ["Stopped consumption", "Part of a group"]
     assert {m.what for m in at_successor(cluster, failed) if m.kind == "received"} == {"Heartbeat", "OffsetCommit"}
     assert generation(cluster) == before
     assert cluster.is_settled(GROUP)
@@ -348,8 +348,8 @@ def test_generation_written_but_unsent_is_never_used_twice(asks_first: bool) -> 
     assert next(number for time, _, number in cluster.rebalances if time > WARM) == before + 1
     cluster.run(WARM + 15)
     assert generation(cluster) == before + 2
-    told = {m.generation for m in moments(cluster, "answered", "JoinGroup answer", error=Error.NONE)}
-    assert told == {before + 2}
+    generations = {m.generation for m in moments(cluster, "answered", "JoinGroup answer", error=Error.NONE)}
+    assert generations == {before + 2}
     said = at_successor(cluster, failed)
     first = {m.consumer: m for m in reversed(said) if m.kind == "received" and m.time > ready(cluster)}
     assert {m.what for m in first.values()} == {"Heartbeat" if asks_first else "JoinGroup"}
@@ -448,7 +448,7 @@ def test_a_failure_after_any_action_heals(change: str) -> None:
 
 
 def assert_no_record_was_left_out(cluster: DraftCluster) -> None:
-    """Whoever reads on reads from what was committed: again at the most, never past something."""
+    """A consumer continues at the committed offset: it may read records again, and skips none."""
     read: dict[tuple[str, int], int] = {}
     for _, _, partition, offset in cluster.records:
         assert offset <= read.get(partition, 0)

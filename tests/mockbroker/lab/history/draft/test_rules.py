@@ -98,7 +98,7 @@ def refused() -> DraftCluster:
 
 
 def refused_later() -> DraftCluster:
-    """A member is told to stop, and comes back with a strategy that no broker knows."""
+    """A member gets IllegalGeneration, and rejoins with a strategy that no broker knows."""
     cluster = settled(1)
     member = cluster.consumers["c1"]
     member.options = Options(strategy="sticky")
@@ -171,7 +171,7 @@ def silent_after_failover() -> DraftCluster:
 
 
 def late() -> DraftCluster:
-    """c1 is told of a rebalance, stands still until it is dead, and commits as one that nobody knows."""
+    """c1 is notified of a rebalance, pauses until it is evicted, and commits as an unknown member."""
     cluster = settled(2)
     cluster.set_topic(TOPIC, 5)
     while cluster.consumers["c1"].state is not Consuming.STOPPED:

@@ -73,8 +73,8 @@ def test_background_heartbeats_keep_a_slow_member_alive() -> None:
 def test_other_members_are_notified_of_the_rebalance() -> None:
     cluster, dead = slow(100.0)
     cluster.run(dead + 3)
-    told = {m.consumer: m.time for m in moments(cluster, "answered", "Heartbeat answer", error=ILLEGAL, since=dead)}
-    assert told == {"c1": pytest.approx(dead + 1.902), "c2": pytest.approx(dead + 0.7)}
+    times = {m.consumer: m.time for m in moments(cluster, "answered", "Heartbeat answer", error=ILLEGAL, since=dead)}
+    assert times == {"c1": pytest.approx(dead + 1.902), "c2": pytest.approx(dead + 0.7)}
 
 
 def test_own_heartbeat_first_cancels_the_rebalance() -> None:
