@@ -45,7 +45,7 @@ def test_partitions_are_assigned_only_after_revocation(harness):
     harness.join("a")
     harness.join("b")
     assert last_assignment(harness, "b") == (2, [])
-    harness.clients["a"].owns = harness.clients["a"].told  # a has not revoked partitions yet
+    harness.clients["a"].owns = harness.clients["a"].assigned  # a has not revoked partitions yet
     answer = harness.beat("a", member_epoch=1, topic_partitions=harness.lines(harness.clients["a"].owns))
     assert answer.member_epoch == 1, "the epoch stays until the partitions are revoked"
     kept = harness.read(answer.assignment.topic_partitions)
@@ -120,7 +120,7 @@ def test_requests_that_bump_the_group_epoch(harness, fields, by):
 def test_unsubscribed_topics_are_revoked_at_once(harness):
     harness.join("a", ["t", "u"])
     harness.poll("a", subscribed_topic_names=["u"])
-    assert {topic for topic, _ in harness.clients["a"].told} == {"u"}
+    assert {topic for topic, _ in harness.clients["a"].assigned} == {"u"}
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_a_heartbeat_renews_the_session(harness):
 def test_member_that_does_not_revoke_is_fenced_after_its_timeout(harness):
     harness.join("a", rebalance_timeout_ms=3_000)
     harness.join("b")
-    harness.beat("a", member_epoch=1, topic_partitions=harness.lines(harness.clients["a"].told))
+    harness.beat("a", member_epoch=1, topic_partitions=harness.lines(harness.clients["a"].assigned))
     harness.wait(2.9)
     harness.beat("a", member_epoch=1)
     harness.poll("b")
@@ -397,7 +397,7 @@ def test_a_regex_is_resolved_after_the_response(harness):
     harness.join("a", [], subscribed_topic_names=None, subscribed_topic_regex="[tu]")
     assert last_assignment(harness, "a") == (1, [])
     harness.poll("a")
-    assert {topic for topic, _ in harness.clients["a"].told} == {"t", "u"}
+    assert {topic for topic, _ in harness.clients["a"].assigned} == {"t", "u"}
     assert harness.group.epoch == 2
 
 
@@ -405,7 +405,7 @@ def test_a_regex_matches_whole_names(harness):
     harness.broker.cluster.create_topic("tt", [[0]])
     harness.join("a", [], subscribed_topic_names=None, subscribed_topic_regex="t")
     harness.poll("a")
-    assert {topic for topic, _ in harness.clients["a"].told} == {"t"}
+    assert {topic for topic, _ in harness.clients["a"].assigned} == {"t"}
 
 
 def test_a_regex_is_resolved_again_for_new_topics(harness):
@@ -415,19 +415,19 @@ def test_a_regex_is_resolved_again_for_new_topics(harness):
     for _ in range(2):
         harness.wait(5.0)
         harness.poll("a")
-    assert {topic for topic, _ in harness.clients["a"].told} == {"t"}, "not resolved twice within 10 s"
+    assert {topic for topic, _ in harness.clients["a"].assigned} == {"t"}, "not resolved twice within 10 s"
     harness.wait(0.1)
     harness.poll("a")
     harness.poll("a")
-    assert {topic for topic, _ in harness.clients["a"].told} == {"t", "t2"}
+    assert {topic for topic, _ in harness.clients["a"].assigned} == {"t", "t2"}
 
 
 def test_an_empty_subscription_replaces_the_old_one(harness):
     harness.join("a", ["u"], subscribed_topic_regex="t")
     harness.poll("a")
-    assert {topic for topic, _ in harness.clients["a"].told} == {"t", "u"}
+    assert {topic for topic, _ in harness.clients["a"].assigned} == {"t", "u"}
     harness.poll("a", subscribed_topic_regex="")
-    assert {topic for topic, _ in harness.clients["a"].told} == {"u"}
+    assert {topic for topic, _ in harness.clients["a"].assigned} == {"u"}
 
 
 # --- journal ------------------------------------------------------------------------------------------------------
