@@ -98,4 +98,4 @@ def test_names_are_escaped_in_the_page(browser: Any, tmp_path: Path) -> None:
 def test_unwritable_file_is_an_error(tmp_path: Path) -> None:
     result = CliRunner().invoke(simulate, ["--scheme", "server", "--html", str(tmp_path / "none" / "page.html")])
     assert result.exit_code == 1
-    assert result.stderr.endswith("page.html: No such file or directory\n")
+    assert result.stderr.endswith("page.html: cannot write the file: No such file or directory\n")
