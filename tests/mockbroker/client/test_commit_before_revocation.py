@@ -64,7 +64,7 @@ async def test_no_record_is_returned_after_the_last_commit(protocol: str) -> Non
     }
     read: list[tuple[int, int]] = []
 
-    async def take(consumer: Consumer, timeout: float) -> list[tuple[int, int]]:
+    async def poll_places(consumer: Consumer, timeout: float) -> list[tuple[int, int]]:
         records = [(record.partition, record.offset) for record in await consumer.poll(timeout)]
         read.extend(records)
         return records
@@ -78,22 +78,22 @@ async def test_no_record_is_returned_after_the_last_commit(protocol: str) -> Non
             open_consumer(cluster.bootstrap_servers, **both) as second,
             trio.open_nursery() as nursery,
         ):
-            await take(first, 5.0)
+            await poll_places(first, 5.0)
 
-            async def others() -> None:
+            async def poll_second() -> None:
                 while len({*read}) < 200:
-                    await take(second, 0.05)
+                    await poll_places(second, 0.05)
 
             first.pause(*first.assignment)
-            nursery.start_soon(others)
+            nursery.start_soon(poll_second)
             while not any(link.committed.is_set() for link in links):
-                await take(first, 0.0)
+                await poll_places(first, 0.0)
             first.resume(("orders", 1))  # which both protocols revoke
-            meanwhile = [place for _ in range(5) for place in await take(first, 0.05)]
+            meanwhile = [place for _ in range(5) for place in await poll_places(first, 0.05)]
             assert meanwhile == []
             first.resume(*first.paused)
             for link in links:
                 link.released.set()
             while len({*read}) < 200:
-                await take(first, 0.05)
+                await poll_places(first, 0.05)
     assert sorted(read) == [(partition, offset) for partition in (0, 1) for offset in range(100)]

@@ -388,13 +388,13 @@ async def test_use_by_two_tasks_raises_concurrent_use(autojump_clock, use: str) 
 
 
 async def test_listener_can_seek_in_on_assigned(autojump_clock) -> None:
-    class Seeks(RebalanceListener):
+    class SeekingListener(RebalanceListener):
         async def on_assigned(self, consumer: Consumer, partitions: Sequence[tuple[str, int]]) -> None:
             for partition in partitions:
                 consumer.seek(partition, 1)
             await consumer.commit({("t", 3): 1})
 
-    async with cluster_of() as cluster, consumer_of(cluster, listener=Seeks()) as consumer:
+    async with cluster_of() as cluster, consumer_of(cluster, listener=SeekingListener()) as consumer:
         cluster.produce("t", ["a", "b"], partition=0)
         assert [record.value for record in await consumer.poll(5)] == [b"b"]
         assert cluster.committed("g")["t", 3] == 1
@@ -402,11 +402,11 @@ async def test_listener_can_seek_in_on_assigned(autojump_clock) -> None:
 
 @pytest.mark.parametrize("use", ["poll", "anext", "close", "unsubscribe"])
 async def test_listener_cannot_poll_unsubscribe_or_close(autojump_clock, use: str) -> None:
-    class Bad(RecordingListener):
+    class ReenteringListener(RecordingListener):
         async def on_assigned(self, consumer: Consumer, partitions: Sequence[tuple[str, int]]) -> None:
             await (consumer.unsubscribe() if use == "unsubscribe" else USES[use](consumer))
 
-    listener = Bad()
+    listener = ReenteringListener()
     async with cluster_of() as cluster:
         async with consumer_of(cluster, listener=listener) as consumer:
             with pytest.raises(IllegalUse, match="a rebalance listener cannot"):
@@ -466,13 +466,13 @@ async def test_error_during_a_cancellation_is_raised_unwrapped(autojump_clock) -
 
 
 async def test_listener_error_on_close_is_raised_after_leaving(autojump_clock) -> None:
-    class Bad(RebalanceListener):
+    class FailingListener(RebalanceListener):
         async def on_revoked(self, consumer: Consumer, partitions: Sequence[tuple[str, int]]) -> None:
             raise UserError
 
     async with cluster_of() as cluster:
         with pytest.raises(UserError):
-            async with consumer_of(cluster, listener=Bad()) as consumer:
+            async with consumer_of(cluster, listener=FailingListener()) as consumer:
                 await consumer.poll(1)
         assert cluster.groups()["g"].state == "Empty"
 
@@ -503,7 +503,11 @@ async def test_commit_callbacks_are_called_before_close_returns(autojump_clock) 
         assert called == [(1, None), (2, None), (3, None)]
 
 
-@pytest.mark.parametrize("give_up", [Consumer.unsubscribe, partial(Consumer.subscribe, topics=[])], ids=["", "none"])
+@pytest.mark.parametrize(
+    "give_up",
+    [Consumer.unsubscribe, partial(Consumer.subscribe, topics=[])],
+    ids=["unsubscribe", "subscribe to no topics"],
+)
 async def test_unsubscribe_leaves_and_subscribe_rejoins(autojump_clock, give_up) -> None:
     async with cluster_of() as cluster:
         listener = RecordingListener()

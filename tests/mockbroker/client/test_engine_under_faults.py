@@ -48,7 +48,7 @@ class FaultyCluster:
         cluster.on_listener_call = self.check_listener_call
         cluster.engine.subscribe(["t"])
 
-    def do(self) -> None:
+    def act(self) -> None:
         """Do one random action, then check the invariants."""
         cluster, random = self.cluster, self.random
         act = random.choice(["poll", "wait", *["answer"] * 8, "cut", "refuse", "subscribe", "rejoin", "commit"])
@@ -91,13 +91,13 @@ class FaultyCluster:
             request = self.random.choice(list(first.values()))
             wrong = CODES.get(request.api)
             body = (
-                self.refusal(request, self.random.choice(wrong))
+                self.error_response(request, self.random.choice(wrong))
                 if wrong and self.random.random() < 0.25
                 else self.correct_response(request)
             )
             self.cluster.answer(request, body, polling=self.random.random() < 0.7)
 
-    def refusal(self, request: ReceivedRequest, code: int) -> Any:
+    def error_response(self, request: ReceivedRequest, code: int) -> Any:
         if request.api == "FindCoordinator":
             return self.cluster.find_coordinator(request, code)
         if request.api == "OffsetCommit":
@@ -130,7 +130,7 @@ class FaultyCluster:
                     member_id=request.body.member_id or f"me-{self.generation}",
                 )
             case "SyncGroup":
-                blob = encode_stored(write_assignment(Assignment(self.share())), 3)
+                blob = encode_stored(write_assignment(Assignment(self.random_assignment())), 3)
                 return SyncGroupResponse(
                     protocol_type="consumer", protocol_name=request.body.protocol_name, assignment=blob
                 )
@@ -138,7 +138,7 @@ class FaultyCluster:
                 return self.heartbeat_response(request.body.member_epoch)
         return cluster.answers[request.api](request)
 
-    def share(self) -> list[tuple[str, int]]:
+    def random_assignment(self) -> list[tuple[str, int]]:
         topics = sorted(self.cluster.engine.subscription.topics)
         return [(topic, number) for topic in topics for number in range(TOPICS[topic]) if self.random.random() < 0.5]
 
@@ -148,7 +148,7 @@ class FaultyCluster:
         self.generation += epoch == 0
         assignment = None
         if epoch == 0 or self.random.random() < 0.3:
-            share = self.share()
+            share = self.random_assignment()
             part = ConsumerGroupHeartbeatResponse.Assignment.TopicPartition
             parts = [
                 part(topic_id=topic_id(topic), partitions=[number for name, number in share if name == topic])
@@ -176,7 +176,7 @@ class FaultyCluster:
         self.checked_requests = len(self.cluster.requests)
         assert sorted(self.cluster.assigned) == sorted(self.owned)
 
-    def heal(self) -> None:
+    def stop_faults(self) -> None:
         """Stop all faults, and let the member recover."""
         cluster = self.cluster
         cluster.down = set()
@@ -219,7 +219,7 @@ def transitions(seed: int, kind: str) -> set[tuple[ClassicState, ClassicState]]:
 
     status.__class__ = RecordingStatus
     for _ in range(200):
-        faulty.do()
+        faulty.act()
     return observed
 
 
@@ -234,8 +234,8 @@ def test_listener_calls_are_consistent_and_the_member_recovers(kind: str, seed: 
     settings = {"group_protocol": "consumer"} if kind == "consumer" else {"assignors": [kind]}
     faulty = FaultyCluster(seed, **settings)
     for _ in range(200):
-        faulty.do()
-    faulty.heal()
+        faulty.act()
+    faulty.stop_faults()
     member = faulty.cluster.member
     if kind == "consumer":
         assert (member.epoch, member.member_id) == (faulty.generation, "uuid")

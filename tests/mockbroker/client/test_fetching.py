@@ -72,7 +72,7 @@ def test_one_fetch_in_flight_to_each_node():
         assert sorted(request.node for request in cluster.fetches) == [0, 1]
     cluster.answer_rightly(next(request for request in cluster.fetches if request.node == 1))
     cluster.poll_records()
-    assert sorted(request.node for request in cluster.fetches) == [0, 1], "and a new one with the node that answered"
+    assert sorted(request.node for request in cluster.fetches) == [0, 1], "a new fetch to the node that responded"
 
 
 def test_the_next_request_is_sent_before_the_poll_returns():
@@ -101,7 +101,7 @@ def test_fetch_request_fields():
     )
     (line,) = body.topics[0].partitions
     assert (line.partition_max_bytes, line.log_start_offset, line.current_leader_epoch) == (99, -1, 0)
-    assert "500" not in repr(body), "max_poll_records is the client's own business"
+    assert "500" not in repr(body), "max_poll_records is not sent"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -158,7 +158,9 @@ def test_fetchable_partitions():
     assert cluster.fetcher.buffered == {("t", n) for n in (0, 2, 4)}
     assert set(cluster.fetcher.fetchable()) == {("t", n) for n in (1, 3, 5)}
     assert offsets(cluster.poll_records(13)) == [*range(10), *range(3)]
-    assert cluster.fetcher.buffered == {("t", n) for n in (2, 4)}, "0 is done, 2 is being handed out, 4 is paused"
+    assert cluster.fetcher.buffered == {("t", n) for n in (2, 4)}, (
+        "partition 0 was returned, 2 is being returned, 4 is paused"
+    )
     assert set(cluster.fetcher.fetchable()) == {("t", n) for n in (0, 1, 3, 5)}
 
 

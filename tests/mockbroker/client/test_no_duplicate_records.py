@@ -206,7 +206,7 @@ PARTITIONS = st.sampled_from(sorted(LEADERS))
 class Interleaved(RuleBasedStateMachine):
     """Reordered, lost, late, repeated and corrupt responses; seeks, pauses, revocations and leader changes.
 
-    due: by partition, the lowest offset that the next record may have. Compaction leaves gaps.
+    next_offsets: by partition, the lowest offset that the next record may have. Compaction leaves gaps.
     """
 
     committed = False
@@ -215,10 +215,10 @@ class Interleaved(RuleBasedStateMachine):
         super().__init__()
         level = "read_committed" if self.committed else "read_uncommitted"
         self.cluster = FakeLogCluster(LEADERS, isolation_level=level, max_partition_fetch_bytes=300)
-        self.due = dict.fromkeys(LEADERS, 0)
+        self.next_offsets = dict.fromkeys(LEADERS, 0)
         # the offsets that a reader of this isolation level gets
-        self.real: dict[tuple[str, int], list[int]] = {partition: [] for partition in LEADERS}
-        self.old: list[tuple[tuple[str, int], int, FetchedPartition]] = []
+        self.expected: dict[tuple[str, int], list[int]] = {partition: [] for partition in LEADERS}
+        self.earlier: list[tuple[tuple[str, int], int, FetchedPartition]] = []
         for partition in LEADERS:
             self.add(partition, 5, 0)
         self.cluster.poll_records()
@@ -227,7 +227,7 @@ class Interleaved(RuleBasedStateMachine):
     def add(self, partition: tuple[str, int], count: int, codec: int) -> None:
         log = self.cluster.logs[partition]
         first = log.add(count, codec=codec)
-        self.real[partition] += range(first, first + count)
+        self.expected[partition] += range(first, first + count)
 
     @rule(partition=PARTITIONS, gap=st.integers(1, 5))
     def add_a_compacted_batch(self, partition: tuple[str, int], gap: int) -> None:
@@ -236,7 +236,7 @@ class Interleaved(RuleBasedStateMachine):
         log.append(
             build_batch([Record(offset=at, value=b"")], keep_offsets=True, base_offset=at - gap, last_offset=at + gap)
         )
-        self.real[partition].append(at)
+        self.expected[partition].append(at)
 
     @rule(partition=PARTITIONS, count=st.integers(1, 4), aborted=st.booleans())
     def add_a_transaction(self, partition: tuple[str, int], count: int, aborted: bool) -> None:
@@ -245,7 +245,7 @@ class Interleaved(RuleBasedStateMachine):
         if aborted:
             log.aborted.append((7, first, log.end))
         if not (aborted and self.committed):
-            self.real[partition] += range(first, first + count)
+            self.expected[partition] += range(first, first + count)
         kind = ControlType.ABORT if aborted else ControlType.COMMIT
         log.append(build_marker(kind, producer_id=7, producer_epoch=0, timestamp=1, base_offset=log.end))
 
@@ -261,9 +261,9 @@ class Interleaved(RuleBasedStateMachine):
             partition = record.topic, record.partition
             assert partition in cluster.positions
             assert not cluster.positions.of(partition).paused
-            expected = next(at for at in self.real[partition] if at >= self.due[partition])
-            assert record.offset == expected, f"{partition} from {self.due[partition]}"
-            self.due[partition] = record.offset + 1
+            expected = next(at for at in self.expected[partition] if at >= self.next_offsets[partition])
+            assert record.offset == expected, f"{partition} from {self.next_offsets[partition]}"
+            self.next_offsets[partition] = record.offset + 1
 
     @precondition(lambda self: self.cluster.fetches)
     @rule(data=st.data())
@@ -273,7 +273,7 @@ class Interleaved(RuleBasedStateMachine):
         for partition, offset in self.cluster.fetch_offsets(request).items():
             for topic in body.responses:
                 if self.cluster.name_of(topic, request.version) == partition[0]:
-                    self.old += [
+                    self.earlier += [
                         (partition, offset, deepcopy(p)) for p in topic.partitions if p.partition_index == partition[1]
                     ]
         self.cluster.answer(request, body)
@@ -288,7 +288,9 @@ class Interleaved(RuleBasedStateMachine):
         for topic in body.responses:
             for n, line in enumerate(topic.partitions):
                 partition = self.cluster.name_of(topic, request.version), line.partition_index
-                earlier = [old for known, at, old in self.old if known == partition and at <= wanted.get(partition, -1)]
+                earlier = [
+                    old for known, at, old in self.earlier if known == partition and at <= wanted.get(partition, -1)
+                ]
                 if earlier:
                     topic.partitions[n] = deepcopy(data.draw(st.sampled_from(earlier)))
         self.cluster.answer(request, body)
@@ -344,7 +346,7 @@ class Interleaved(RuleBasedStateMachine):
 
     @precondition(lambda self: self.cluster.fetches)
     @rule(data=st.data(), code=st.sampled_from([70, 71, 106, -1]))
-    def answer_that_the_session_failed(self, data: st.DataObject, code: E) -> None:
+    def answer_with_a_session_error(self, data: st.DataObject, code: E) -> None:
         self.cluster.answer(data.draw(st.sampled_from(self.cluster.fetches)), FetchResponse(error_code=code))
 
     @rule(node=st.integers(0, 2))
@@ -364,7 +366,7 @@ class Interleaved(RuleBasedStateMachine):
         if partition in self.cluster.positions:
             at = data.draw(st.integers(0, self.cluster.logs[partition].end))
             self.cluster.seek(partition, at)
-            self.due[partition] = at
+            self.next_offsets[partition] = at
 
     @rule(partition=PARTITIONS, paused=st.booleans())
     def pause(self, partition: tuple[str, int], paused: bool) -> None:
@@ -375,7 +377,7 @@ class Interleaved(RuleBasedStateMachine):
     def revoke_or_assign(self, partition: tuple[str, int], by_group: bool) -> None:
         left = [each for each in LEADERS if (each in self.cluster.positions) is not (each == partition)]
         if partition not in self.cluster.positions:
-            self.due[partition] = 0
+            self.next_offsets[partition] = 0
         (self.cluster.positions.assign if by_group and left else self.cluster.engine.assign)(left)
         self.cluster.engine.metadata.require_topics({topic for topic, _ in LEADERS})
 
@@ -384,23 +386,23 @@ class Interleaved(RuleBasedStateMachine):
         self.cluster.wait(seconds)
 
     @invariant()
-    def never_ahead_of_what_was_handed_out(self) -> None:
+    def position_is_not_past_unreturned_records(self) -> None:
         for partition, position in self.cluster.positions.items():
             if position.known:
-                missed = [at for at in self.real[partition] if self.due[partition] <= at < position.offset]
+                missed = [at for at in self.expected[partition] if self.next_offsets[partition] <= at < position.offset]
                 assert missed == [], f"{partition} stands at {position.offset}"
 
     def teardown(self) -> None:
-        """Honest from now on: everything comes."""
+        """Answer correctly from now on: all remaining records are returned."""
         for partition in self.cluster.positions:
             self.cluster.positions.of(partition).paused = False
         for _ in range(300):
             self.cluster.answer_all()
             self.poll(1000)
-            if all(self.due[p] > max(self.real[p]) for p in self.cluster.positions):
+            if all(self.next_offsets[p] > max(self.expected[p]) for p in self.cluster.positions):
                 return
             self.cluster.wait(0.7)
-        raise AssertionError(f"not all came: {self.due}, {self.real}")
+        raise AssertionError(f"not all came: {self.next_offsets}, {self.expected}")
 
 
 class InterleavedCommitted(Interleaved):

@@ -623,7 +623,7 @@ class FixedAssignor(Assignor):
         return {member_id: Assignment(partitions) for member_id, partitions in self.answer.items()}
 
 
-NONSENSE = [
+INVALID_ASSIGNMENTS = [
     ({"who": [("t", 0)]}, "partitions are assigned to 'who', which is not a member of the group"),
     ({"me": [("t", 9)]}, "t-9 is assigned to 'me', but is not in the metadata"),
     ({"me": [("u", 0)]}, "u-0 is assigned to 'me', which does not subscribe to u"),
@@ -632,7 +632,7 @@ NONSENSE = [
 ]
 
 
-@pytest.mark.parametrize(("answer", "text"), NONSENSE, ids=[text for _, text in NONSENSE])
+@pytest.mark.parametrize(("answer", "text"), INVALID_ASSIGNMENTS, ids=[text for _, text in INVALID_ASSIGNMENTS])
 def test_invalid_assignment_error_names_member_and_partition(answer, text: str) -> None:
     cluster = subscribed(topics={"t": 3, "u": 1}, assignors=[FixedAssignor(answer)])
     cluster.poll()
@@ -678,12 +678,12 @@ def test_group_with_an_assignor_that_this_member_lacks(leads: bool) -> None:
 def test_on_assignment_is_called_for_each_member() -> None:
     calls = []
 
-    class Hears(FixedAssignor):
+    class RecordingAssignor(FixedAssignor):
         def on_assignment(self, assignment: Any, generation: int) -> None:
             calls.append((list(assignment.partitions), generation))
             raise OSError("mine")
 
-    cluster = subscribed(assignors=[Hears({})])
+    cluster = subscribed(assignors=[RecordingAssignor({})])
     cluster.poll()
     cluster.answer_join(5)
     with pytest.raises(OSError, match="mine"):
