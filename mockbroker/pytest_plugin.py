@@ -151,8 +151,10 @@ def _mark_arguments(
     clock = "real"
     for mark in reversed(list(item.iter_markers(MARK))):
         if mark.args or not set(mark.kwargs) <= MARK_ARGUMENTS:
+            invalid = [*map(repr, mark.args), *(name for name in mark.kwargs if name not in MARK_ARGUMENTS)]
             raise TypeError(
-                f"invalid @pytest.mark.{MARK}: expected only keyword arguments of {', '.join(sorted(MARK_ARGUMENTS))}"
+                f"invalid argument of @pytest.mark.{MARK}: {', '.join(invalid)}; "
+                f"expected keyword arguments of {', '.join(sorted(MARK_ARGUMENTS))}"
             )
         brokers = mark.kwargs.get("brokers", brokers)
         topics |= mark.kwargs.get("topics") or {}

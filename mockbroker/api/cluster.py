@@ -113,7 +113,7 @@ class Cluster(ClusterOperations):
         """
         ids = [each.node_id for each in self.nodes]
         if node is not None and node not in ids:
-            raise ValueError(f"unknown broker {node}; broker ids of this cluster: {', '.join(map(str, ids))}")
+            raise ValueError(f"broker {node} does not exist (broker ids: {', '.join(map(str, ids))})")
         return self._server.connect(ids[0] if node is None else node, client_id)
 
     async def wait_group(

@@ -249,7 +249,7 @@ ROWS = [
     Row("data directory that cannot be written", unwritable, "DataDirError: data directory data: cannot write data/mockbroker.json.tmp: No such file or directory"),
     Row("reset with a data directory", in_trio(lambda cluster: cluster.reset(), data_dir="data"), "SettingsError: a cluster with a data directory cannot be reset: close it, and open one without data_dir"),
     # Cluster
-    Row("connection to an unknown broker", in_trio(lambda cluster: cluster.connect(7)), "ValueError: unknown broker 7; broker ids of this cluster: 0"),
+    Row("connection to an unknown broker", in_trio(lambda cluster: cluster.connect(7)), "ValueError: broker 7 does not exist (broker ids: 0)"),
     Row("closed connection", in_trio(closed_connection), "ConnectionClosedError: the client has closed the connection"),
     Row("response above its limit", in_trio(large_response, config={"mockbroker.response.max.bytes": 100}), "ConnectionClosedError: the response would have at least 1400 bytes, above mockbroker.response.max.bytes (100): request fewer items at once, or raise the setting"),
     Row("version that the release does not serve", in_trio(version_not_served, as_version="2.8"), "ConnectionClosedError: JoinGroup v9 is not served"),
@@ -282,7 +282,7 @@ ROWS = [
     Row("handle of a finished test", finished_test, "ClusterClosedError: this handle belongs to a test that has finished: use the handle of the current test"),
     Row("thread that has died", dead_thread, "ClusterClosedError: the broker's thread has died: TrioInternalError('internal error in Trio - please file a bug!')"),
     Row("forked process", forked, "ClusterClosedError: the cluster runs in process $PID, and this is process 0, forked from it: call the handle in the parent process; clients can connect to bootstrap_servers from any process"),
-    Row("positional argument of the mark", mark(3), "TypeError: invalid @pytest.mark.kafka: expected only keyword arguments of brokers, clock, config, listeners, topics, users"),
-    Row("unknown argument of the mark", mark(broker=3), "TypeError: invalid @pytest.mark.kafka: expected only keyword arguments of brokers, clock, config, listeners, topics, users"),
+    Row("positional argument of the mark", mark(3), "TypeError: invalid argument of @pytest.mark.kafka: 3; expected keyword arguments of brokers, clock, config, listeners, topics, users"),
+    Row("unknown argument of the mark", mark(broker=3), "TypeError: invalid argument of @pytest.mark.kafka: broker; expected keyword arguments of brokers, clock, config, listeners, topics, users"),
     Row("unknown name", lambda: mockbroker.open, "AttributeError: module 'mockbroker' has no attribute 'open'"),
 ]  # fmt: skip

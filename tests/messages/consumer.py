@@ -334,7 +334,7 @@ ROWS = [
     Row("wakeup", used(woken), "Wakeup: wakeup() was called"),
     Row("unreachable cluster", lambda: trio.run(unreachable), "TimedOut: no response within 0.01 s: check the connection, or give a longer timeout"),
     # the group
-    Row("group that cannot be read", coordinator_error, "AuthorizationFailed: coordinator of group g: GROUP_AUTHORIZATION_FAILED"),
+    Row("coordinator without permission", coordinator_error, "AuthorizationFailed: coordinator of group g: GROUP_AUTHORIZATION_FAILED"),
     Row("two coordinators", two_coordinators, "ConsumerError: FindCoordinator returned 2 coordinators of group g, expected 1"),
     Row("full group", joining(lambda cluster: cluster.answer_error("JoinGroup", ErrorCode.GROUP_MAX_SIZE_REACHED)), "BrokerError: JoinGroup of g: GROUP_MAX_SIZE_REACHED"),
     Row("fenced static member", joining(lambda cluster: cluster.answer_error("JoinGroup", ErrorCode.FENCED_INSTANCE_ID), group_instance_id="one"), "FencedInstance: JoinGroup: FENCED_INSTANCE_ID"),

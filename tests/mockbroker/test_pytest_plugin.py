@@ -150,7 +150,7 @@ def test_invalid_marks_are_reported(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(passed=1, failed=1, errors=3)
     result.stdout.fnmatch_lines(
         [
-            "*TypeError: invalid @pytest.mark.kafka: expected only keyword arguments of brokers, clock, config, *",
+            "*TypeError: invalid argument of @pytest.mark.kafka: topic; expected keyword arguments of brokers, clock, *",
             "*SettingsError: unknown setting num.partition; did you mean num.partitions?",
             "E *KeyError: 'mine'",
         ]

@@ -53,7 +53,7 @@ LIMIT = 400  # MiB of a whole process
 
 DAMAGED = {  # file, heartbeats found, byte of the note, what it says
     "empty": (b"", 0, 0, "the file is empty"),
-    "three bytes": (b"\xd4\xc3\xb2", 0, 0, "not a capture: first bytes d4 c3 b2"),
+    "three bytes": (b"\xd4\xc3\xb2", 0, 0, "not a capture (pcap, pcapng or frame log): first bytes d4 c3 b2"),
     "bad magic": (b"\xd4\xc3\xb2\xa2" + GOOD[4:], 0, 0, "not a capture"),
     "half a header": (GOOD[:20], 0, 20, "ends inside its header"),
     "a record of 2 GiB": (
