@@ -9,16 +9,24 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 TOGETHER = ("tests/spark/",)  # one JVM for all of them
-FIRST = (  # the longest, by time
+FIRST = (  # files and folders that take longest, by time
     "tests/interop/test_groups",
     "tests/spark/",
+    "tests/test_cost",
     "tests/interop/",
     "tests/mockbroker/cli/",
     "tests/test_snippets",
+    "tests/mockbroker/lab/conform/test_runner",
+    "tests/mockbroker/lab/history/test_page",
+    "tests/mockbroker/lab/history/test_comparison",
+    "tests/kwire/engines/test_compiled",
+    "tests/mockbroker/groups/records/test_restart",
     "tests/test_consumer_examples",
     "tests/test_examples",
-    "tests/test_cost",
     "tests/mockbroker/test_load",
+    "tests/kwire/analysis/report/test_html_page",
+    "tests/kwire/capture/test_hostile",
+    "tests/mockbroker/lab/simulation/",
 )
 
 settings.register_profile(
