@@ -497,6 +497,15 @@ def test_lost_connection_is_retried_after_a_backoff():
     assert len(cluster.poll_records()) == 20
 
 
+def test_next_deadline_is_the_first_backoff_that_ends():
+    fetcher = FakeLogCluster({T0: 0}).fetcher
+    fetcher._node_retry_at[0] = 0.1
+    fetcher._partition_backoff[T0] = 0.5, 1
+    assert fetcher.next_deadline() == 0.1
+    fetcher._node_retry_at[0] = 0.7
+    assert fetcher.next_deadline() == 0.5
+
+
 def test_fetch_times_out():
     cluster = fetching(request_timeout=2.0, fetch_max_wait=0.5)
     cluster.wait(2.4)
