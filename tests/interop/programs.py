@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from interop.hosted import Host, HostedClient
 from need import CACHE, lacking, need
 
 from mockbroker import run_cluster
@@ -81,7 +82,7 @@ def _archive(target: Path) -> Path:
 
 def _start_java(target: Path) -> list[str]:
     java = need("java", "Apache Kafka's own client runs on it")
-    quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx128m"]
+    quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]
     archive = [f"-XX:SharedArchiveFile={_archive(target)}", "-Xlog:disable"] if _archive(target).exists() else []
     jars = sorted(str(jar) for jar in (target / "jars").iterdir())  # Java compares their order with the archive's
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
@@ -171,29 +172,49 @@ def run_file(file: Path) -> list[str]:
             raise ValueError(other)
 
 
+HOSTED = "java"  # the family whose clients share a process: a JVM takes seconds of CPU to start and to warm up
+_hosts: list[Host] = []
+_hosts_lock = threading.Lock()
+
+
+def java_host() -> Host:
+    """The JVM of the Java clients, from first use until Python ends; a new one if the last has died."""
+    with _hosts_lock:
+        if not _hosts or not _hosts[-1].alive:
+            host = Host([*command(HOSTED), "host"], ENVIRONMENT)
+            atexit.register(host.end)
+            _hosts.append(host)
+        return _hosts[-1]
+
+
 class Asked:
-    """One process that answers questions, a JSON line each, from first use until Python ends."""
+    """One client that answers questions, a JSON line each, from first use until Python ends."""
 
     def __init__(self, family: str) -> None:
         self.family = family
-        self._process = subprocess.Popen(
-            [*command(family), "ask"],
-            env=ENVIRONMENT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            bufsize=1,
-        )
+        self._process: subprocess.Popen[str] | HostedClient
+        if family == HOSTED:
+            self._process = java_host().start("ask", {})
+        else:
+            self._process = subprocess.Popen(
+                [*command(family), "ask"],
+                env=ENVIRONMENT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                bufsize=1,
+            )
         atexit.register(self._end)
 
     def ask(self, call: str, **what: Any) -> Any:
         """The answer. What went wrong over there is an AssertionError here."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        too_late = threading.Timer(LIMIT, self._process.kill)
+        too_late = threading.Timer(LIMIT, self._stop)
         too_late.start()
         try:
             self._process.stdin.write(json.dumps({"call": call, **what}) + "\n")
+            self._process.stdin.flush()
             line = self._process.stdout.readline()
         finally:
             too_late.cancel()
@@ -206,11 +227,17 @@ class Asked:
     def alive(self) -> bool:
         return self._process.poll() is None
 
+    def _stop(self) -> None:
+        if isinstance(self._process, HostedClient):
+            self._process.disconnect()
+        else:
+            self._process.kill()
+
     def _end(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             pipe.close()
-        self._process.kill()
+        self._stop()
         self._process.wait()
 
 

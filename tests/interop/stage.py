@@ -1,4 +1,4 @@
-"""What the tests here play on: a cluster, real clients in processes of their own, and one condition to wait on.
+"""What the tests here play on: a cluster, real clients, and one condition to wait on.
 
 Everything that happens - a line of the cluster's journal, a line that a client prints, the end of a process - wakes
 that condition, so that no test sleeps or polls. A wait that takes too long fails with all that happened.
@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 import pytest
 from interop import programs
+from interop.hosted import HostedClient
 from need import lacking, need
 
 from mockbroker import Cluster, Event
@@ -53,6 +54,7 @@ MARKS = [
     pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning"),  # kafka-python, on import
 ]
 
+Process = subprocess.Popen[str] | HostedClient
 T = TypeVar("T")
 Owned = tuple[str, int]  # topic and partition
 
@@ -67,18 +69,38 @@ def need_client(family: str) -> None:
         lacking(f"{family} is not installed: pip install kwire[demo]")
 
 
-def member_program(family: str, role: str = "member") -> list[str]:
-    """The command of a member, to which its options are added. ``role``: member or transform."""
+def start_client(family: str, role: str, options: Mapping[str, Any], *, own_process: bool = False) -> Process:
+    """Start a client: in a process of its own, or in the JVM that all Java clients of this pytest process share.
+
+    ``role``: member or transform; ``own_process``: a process of its own also for Java, so that the test can kill it.
+    """
+    if family == programs.HOSTED and not own_process:
+        return programs.java_host().start(role, options)
     if family in programs.PROGRAMS:
-        return [*programs.command(family), role]
-    prefix = "" if role == "member" else f"{role}_"
-    return [sys.executable, str(MEMBERS / f"{prefix}with_{family.replace('-', '_')}.py")]
+        command = [*programs.command(family), role]
+    else:
+        prefix = "" if role == "member" else f"{role}_"
+        command = [sys.executable, str(MEMBERS / f"{prefix}with_{family.replace('-', '_')}.py")]
+    return start_process([*command, json.dumps(options)])
+
+
+def start_process(command: Sequence[str]) -> subprocess.Popen[str]:
+    """Start a client by its command."""
+    return subprocess.Popen(
+        command,
+        env=programs.ENVIRONMENT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    )
 
 
 class Member:
-    """One client in one group, in a process of its own. ``records``: topic, partition, offset, value, as it printed."""
+    """One client in one group. ``records``: topic, partition, offset, value, as it printed."""
 
-    def __init__(self, stage: Stage, name: str, command: Sequence[str]) -> None:
+    def __init__(self, stage: Stage, name: str, process: Process) -> None:
         self.name = name
         self.records: list[tuple[str, int, int, str]] = []
         self.assigned: list[list[Owned]] = []  # what its own callback said, each time
@@ -89,25 +111,13 @@ class Member:
         self.refused = False  # because its name is taken
         self.log: list[str] = []
         self._stage = stage
-        self._process = subprocess.Popen(
-            command,
-            env=programs.ENVIRONMENT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            bufsize=1,
-        )
+        self._process = process
         self._readers = [
             threading.Thread(target=self._read, args=(self._process.stdout, self.heard), daemon=True),
             threading.Thread(target=self._read, args=(self._process.stderr, self.complained), daemon=True),
         ]
         for reader in self._readers:
             reader.start()
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
 
     @property
     def values(self) -> list[str]:
@@ -154,26 +164,28 @@ class Member:
         self.say("unsubscribe")
 
     def leave(self) -> None:
-        """Close the client and wait for its process to end."""
+        """Close the client and wait for its end."""
         self.say("leave")
         assert self.ended() == 0, self._stage.report(f"{self.name} did not end well")
 
     def kill(self) -> None:
-        """SIGKILL: it cannot say goodbye."""
+        """SIGKILL: it cannot say goodbye. A Java client needs ``own_process=True`` for it."""
         self._process.kill()
         self.ended()
 
     def ended(self) -> int:
-        """Wait for the end of the process; its exit code."""
+        """Wait for the end of the client; its exit code."""
         code = self._process.wait(LIMIT)
         for reader in self._readers:
             reader.join(LIMIT)
         return code
 
     def clean_up(self) -> None:
-        if self._process.poll() is None:
+        if isinstance(self._process, HostedClient):
+            self._process.stop(LIMIT)
+        else:
             self._process.kill()
-        self._process.wait()
+            self._process.wait()
         for reader in self._readers:
             reader.join()
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
@@ -215,6 +227,7 @@ class KcatMember(Member):
         self.leave()
 
     def leave(self) -> None:
+        assert isinstance(self._process, subprocess.Popen)
         if self._process.poll() is None:
             self._process.terminate()
         assert self.ended() == 0, self._stage.report(f"{self.name} did not end well")
@@ -251,11 +264,13 @@ class Stage:
         instance: str = "",
         protocol: str = "classic",
         regex: str = "",
+        own_process: bool = False,
     ) -> Member:
         """A client of this family joins the group; returns at once. ``name``: its client id; ``instance``: static.
 
         ``assignor``: several with commas between, the first choice first, where the family is of Python;
-        ``protocol``: classic or consumer; ``regex``: subscribe to topics that match, not to ``topic``.
+        ``protocol``: classic or consumer; ``regex``: subscribe to topics that match, not to ``topic``;
+        ``own_process``: a process of its own also for Java, so that the test can kill it.
         """
         need_client(family)
         name = name or f"{family}-{len(self.members)}"
@@ -274,7 +289,7 @@ class Stage:
             }
             options = [word for key, value in settings.items() for word in ("-X", f"{key}={value}")]
             command = ["kcat", "-b", bootstrap, "-G", self.group, *options, "-u", "-f", KcatMember.FORMAT, self.topic]
-            member: Member = KcatMember(self, name, command)
+            member: Member = KcatMember(self, name, start_process(command))
         else:
             asked = {
                 "bootstrap": bootstrap,
@@ -289,11 +304,11 @@ class Stage:
                 "protocol": protocol,
                 "regex": regex,
             }
-            member = Member(self, name, [*member_program(family), json.dumps(asked)])
+            member = Member(self, name, start_client(family, "member", asked, own_process=own_process))
         self.members.append(member)
         return member
 
-    def joined(self, family: str, name: str = "", **how: str) -> Member:
+    def joined(self, family: str, name: str = "", **how: Any) -> Member:
         """The same, but returns when the group, with this one in it, is stable."""
         there = {member.name for member in self.members if member._process.poll() is None}
         member = self.member(family, name, **how)

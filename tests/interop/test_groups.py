@@ -111,7 +111,7 @@ def test_leaving_member_is_replaced_at_once(stage: Stage, family: str) -> None:
 def test_killed_member_is_evicted(stage: Stage, family: str) -> None:
     produce(stage, family)
     survivors = [stage.joined(family), stage.joined(family)]
-    victim = stage.joined(family)
+    victim = stage.joined(family, own_process=True)
     victim.kill()
     stage.wait_stable({member.name for member in survivors})
     (expired,) = stage.events("expire")

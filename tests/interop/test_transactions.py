@@ -126,7 +126,7 @@ def test_exactly_once_as_kafka_3_9(family: str) -> None:
 
 
 def exactly_once(stage: Stage, family: str, protocol: str) -> None:
-    first = transformer(stage, family, "first", protocol=protocol)
+    first = transformer(stage, family, "first", protocol=protocol, own_process=True)
     one = orders(stage, "one")
     first.take(len(one))
     first.end("commit")
@@ -150,7 +150,7 @@ def exactly_once(stage: Stage, family: str, protocol: str) -> None:
 def test_exactly_once_while_markers_are_slow(slow_works: Stage, family: str) -> None:
     """Commit after commit, and one who comes while the transaction of the last is being aborted."""
     stage = slow_works
-    first = transformer(stage, family, "first")
+    first = transformer(stage, family, "first", own_process=True)
     batches = [orders(stage, "one")]
     first.take(len(batches[0]))
     for name in ("two", "three"):

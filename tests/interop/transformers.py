@@ -1,4 +1,4 @@
-"""Clients that consume, transform and produce in transactions, in processes of their own."""
+"""Clients that consume, transform and produce in transactions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from interop.stage import LIMIT, Member, Stage, member_program, need_client
+from interop.stage import LIMIT, Member, Process, Stage, need_client, start_client
 
 OUTPUT = "invoices"
 TRANSACTIONAL_ID = "billing"
@@ -22,10 +22,10 @@ class Transformer(Member):
     ``events``: number of its reports by event; ``error``: of the transaction that was lost.
     """
 
-    def __init__(self, stage: Stage, name: str, command: Sequence[str]) -> None:
+    def __init__(self, stage: Stage, name: str, process: Process) -> None:
         self.events: Counter[str] = Counter()
         self.error = ""
-        super().__init__(stage, name, command)
+        super().__init__(stage, name, process)
 
     def heard(self, line: str) -> None:
         super().heard(line)
@@ -52,7 +52,13 @@ class Transformer(Member):
 
 
 def transformer(
-    stage: Stage, family: str, name: str, *, timeout_ms: int = PATIENT_MS, protocol: str = "classic"
+    stage: Stage,
+    family: str,
+    name: str,
+    *,
+    timeout_ms: int = PATIENT_MS,
+    protocol: str = "classic",
+    own_process: bool = False,
 ) -> Transformer:
     """One that reads ``stage.topic`` in the stage's group; each record goes to the same partition of OUTPUT."""
     need_client(family)
@@ -68,7 +74,7 @@ def transformer(
         "transactional_id": TRANSACTIONAL_ID,
         "transaction_timeout_ms": timeout_ms,
     }
-    made = Transformer(stage, name, [*member_program(family, "transform"), json.dumps(asked)])
+    made = Transformer(stage, name, start_client(family, "transform", asked, own_process=own_process))
     stage.members.append(made)
     return made
 

@@ -1,12 +1,11 @@
 import com.fasterxml.jackson.databind.JsonNode;
-import java.io.IOException;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.BlockingQueue;
-import java.util.concurrent.LinkedBlockingQueue;
+import org.apache.kafka.clients.consumer.CloseOptions;
 import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -18,11 +17,12 @@ import org.apache.kafka.clients.consumer.StickyAssignor;
 import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.FencedInstanceIdException;
+import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.RebalanceInProgressException;
 import org.apache.kafka.common.errors.UnreleasedInstanceIdException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
-/** A member of a group, by either protocol. Commands come on stdin, what happens goes out as JSON lines. */
+/** A member of a group, by either protocol. Commands come from the channel, events go to it. */
 final class Member implements ConsumerRebalanceListener {
   private static final Duration POLL = Duration.ofMillis(100); // that a poll may take before commands are looked at
   private static final Map<String, Class<?>> ASSIGNORS =
@@ -32,10 +32,16 @@ final class Member implements ConsumerRebalanceListener {
           "sticky", StickyAssignor.class,
           "cooperative-sticky", CooperativeStickyAssignor.class);
 
-  private final KafkaConsumer<String, String> consumer;
-  private final BlockingQueue<String> commands = new LinkedBlockingQueue<>();
+  /** Closes at once, without leaving the group. */
+  static final CloseOptions ABANDON =
+      CloseOptions.timeout(Duration.ZERO)
+          .withGroupMembershipOperation(CloseOptions.GroupMembershipOperation.REMAIN_IN_GROUP);
 
-  Member(JsonNode options) {
+  private final Channel channel;
+  private final KafkaConsumer<String, String> consumer;
+
+  Member(JsonNode options, Channel channel) {
+    this.channel = channel;
     Map<String, Object> settings = new HashMap<>();
     settings.put("bootstrap.servers", options.get("bootstrap").asText());
     settings.put("client.id", options.get("client_id").asText());
@@ -63,18 +69,17 @@ final class Member implements ConsumerRebalanceListener {
     }
   }
 
-  void run() {
-    Thread listener = new Thread(this::listen);
-    listener.setDaemon(true);
-    listener.start();
+  /** Returns the exit code. */
+  int run() {
+    BlockingQueue<String> commands = channel.commands();
     try {
-      for (String asked = ""; !asked.equals("leave"); asked = asked.isEmpty() ? next() : asked) {
+      for (String asked = ""; !asked.equals("leave"); asked = asked.isEmpty() ? next(commands) : asked) {
         if (asked.equals("commit") && committed()) {
-          Client.tell(Map.of("event", "committed"));
+          channel.tell(Map.of("event", "committed"));
           asked = "";
         }
         for (ConsumerRecord<String, String> record : consumer.poll(POLL)) {
-          Client.tell(
+          channel.tell(
               Map.of(
                   "event", "record",
                   "topic", record.topic(),
@@ -84,14 +89,19 @@ final class Member implements ConsumerRebalanceListener {
         }
       }
       consumer.close();
-      Client.tell(Map.of("event", "left"));
-      Runtime.getRuntime().halt(0);
+      channel.tell(Map.of("event", "left"));
+      return 0;
     } catch (FencedInstanceIdException fenced) {
-      Client.tell(Map.of("event", "fenced"));
-      Runtime.getRuntime().halt(4);
+      channel.tell(Map.of("event", "fenced"));
+      return 4;
     } catch (UnreleasedInstanceIdException refused) {
-      Client.tell(Map.of("event", "refused"));
-      Runtime.getRuntime().halt(5);
+      channel.tell(Map.of("event", "refused"));
+      return 5;
+    } catch (InterruptException gone) {
+      return Channel.DISCONNECTED;
+    } finally {
+      Thread.interrupted(); // close() would not wait for the threads of the client
+      consumer.close(ABANDON);
     }
   }
 
@@ -105,29 +115,18 @@ final class Member implements ConsumerRebalanceListener {
     }
   }
 
-  private String next() {
+  private static String next(BlockingQueue<String> commands) {
     String command = commands.poll();
     return command == null ? "" : command;
   }
 
-  private void listen() {
-    try {
-      for (String line = Client.STDIN.readLine(); line != null; line = Client.STDIN.readLine()) {
-        commands.add(line);
-      }
-    } catch (IOException gone) {
-      System.err.println(gone);
-    }
-    Runtime.getRuntime().halt(3); // the test is gone, so nobody needs this member
-  }
-
   @Override
   public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
-    Client.tell(Map.of("event", "assigned", "partitions", Client.sorted(partitions)));
+    channel.tell(Map.of("event", "assigned", "partitions", Client.sorted(partitions)));
   }
 
   @Override
   public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
-    Client.tell(Map.of("event", "revoked", "partitions", Client.sorted(partitions)));
+    channel.tell(Map.of("event", "revoked", "partitions", Client.sorted(partitions)));
   }
 }

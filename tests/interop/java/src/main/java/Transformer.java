@@ -1,32 +1,35 @@
 import com.fasterxml.jackson.databind.JsonNode;
-import java.io.IOException;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.BlockingQueue;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.InvalidProducerEpochException;
 import org.apache.kafka.common.errors.InvalidTxnStateException;
 import org.apache.kafka.common.errors.ProducerFencedException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
-/** Consume, transform, produce, in transactions. Commands come on stdin, what happens goes out as JSON lines. */
+/** Consume, transform, produce, in transactions. Commands come from the channel, events go to it. */
 final class Transformer {
   private static final Duration POLL = Duration.ofSeconds(60);
 
   private final JsonNode options;
+  private final Channel channel;
   private final KafkaConsumer<String, String> consumer;
   private final KafkaProducer<String, String> producer;
   private final Map<TopicPartition, OffsetAndMetadata> positions = new HashMap<>();
 
-  Transformer(JsonNode asked) {
-    options = asked;
+  Transformer(JsonNode options, Channel channel) {
+    this.options = options;
+    this.channel = channel;
     Map<String, Object> reading = new HashMap<>();
     reading.put("bootstrap.servers", options.get("bootstrap").asText());
     reading.put("client.id", options.get("client_id").asText());
@@ -50,40 +53,45 @@ final class Transformer {
     producer = new KafkaProducer<>(writing, new StringSerializer(), new StringSerializer());
   }
 
-  void run() throws IOException {
+  /** Returns the exit code. */
+  int run() {
+    BlockingQueue<String> commands = channel.commands();
     try {
       producer.initTransactions();
-      Client.tell(Map.of("event", "ready"));
-      for (String line = Client.STDIN.readLine(); line != null; line = Client.STDIN.readLine()) {
+      channel.tell(Map.of("event", "ready"));
+      for (String line = commands.take(); !line.equals("leave"); line = commands.take()) {
         obey(line.split(" "));
       }
+      producer.close();
+      consumer.close();
+      channel.tell(Map.of("event", "left"));
+      return 0;
     } catch (ProducerFencedException | InvalidProducerEpochException | InvalidTxnStateException fenced) {
-      Client.tell(Map.of("event", "fenced", "error", fenced.toString()));
-      Runtime.getRuntime().halt(4);
+      channel.tell(Map.of("event", "fenced", "error", fenced.toString()));
+      return 4;
+    } catch (InterruptedException | InterruptException gone) {
+      return Channel.DISCONNECTED;
+    } finally {
+      Thread.interrupted(); // close() would not wait for the threads of the clients
+      producer.close(Duration.ZERO);
+      consumer.close(Member.ABANDON);
     }
-    Runtime.getRuntime().halt(3); // the test is gone, so nobody needs this one
   }
 
   private void obey(String[] words) {
     switch (words[0]) {
       case "take" -> {
         take(Integer.parseInt(words[1]));
-        Client.tell(Map.of("event", "taken"));
+        channel.tell(Map.of("event", "taken"));
       }
       case "commit" -> {
         producer.commitTransaction();
-        Client.tell(Map.of("event", "committed"));
+        channel.tell(Map.of("event", "committed"));
       }
       case "abort" -> {
         producer.abortTransaction();
         rewind();
-        Client.tell(Map.of("event", "aborted"));
-      }
-      case "leave" -> {
-        producer.close();
-        consumer.close();
-        Client.tell(Map.of("event", "left"));
-        Runtime.getRuntime().halt(0);
+        channel.tell(Map.of("event", "aborted"));
       }
       default -> throw new IllegalArgumentException(words[0]);
     }
@@ -94,7 +102,7 @@ final class Transformer {
     producer.beginTransaction();
     for (int taken = 0; taken < wanted; ) {
       for (ConsumerRecord<String, String> record : consumer.poll(POLL)) {
-        Client.tell(
+        channel.tell(
             Map.of(
                 "event", "record",
                 "topic", record.topic(),
