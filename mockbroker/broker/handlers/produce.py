@@ -48,11 +48,12 @@ def handle(broker: Broker, call: Call[ProduceRequest], now: float) -> Effects:
         return _respond(call, _error_response(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
     if call.version >= KIP_890_SINCE and request.transactional_id is not None:
         _add_to_transaction(broker, call, request.transactional_id, now)
-    if len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1:  # the most frequent case
-        requested, appended = request.topic_data[0], list[Partition]()
-        result = _append(broker, call, _topic(broker, call, requested), requested.partition_data[0], appended, now)
-        response = ProduceResponse(responses=[_response_topic(requested, [result])])
-        return _respond(call, response) + complete_delayed_fetches(broker, appended)
+    if len(request.topic_data) == 1 and len((requested := request.topic_data[0]).partition_data) == 1:  # most requests
+        appended: list[Partition] = []
+        topic = broker.cluster.find(requested.name, requested.topic_id, by_id=call.version >= 13)
+        results = [_append(broker, call, topic, requested.partition_data[0], appended, now)]
+        topics = [ProduceResponse.Topic(name=requested.name, topic_id=requested.topic_id, partition_responses=results)]
+        return _respond(call, ProduceResponse(responses=topics)) + complete_delayed_fetches(broker, appended)
     return begin(call.ticket, _append_all(broker, call, now))
 
 
