@@ -71,7 +71,7 @@ for path in sys.argv[1:]:
     print("running", path, flush=True)
     text = open(path, encoding="utf-8").read()
     if "def test_" in text:
-        assert pytest.main(["-q", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", ".", path]) == 0
+        assert pytest.main(["-q", "--hypothesis-profile=ci", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", ".", path]) == 0
     else:
         exec(compile(text, path, "exec"), shared)
 """
