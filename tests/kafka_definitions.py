@@ -77,15 +77,21 @@ def of_jar(release: str) -> Mapping[str, Definition]:
     return by_name(texts)
 
 
-def broker_jar(release: str, name: str) -> Path:
-    """One of the jars that a broker of this release runs with, without its version: ``kafka-clients``."""
+def broker_jars(release: str) -> Path:
+    """Return the folder with the jars of Apache Kafka; Maven fetches them once. Without Maven the test is skipped."""
     jars = kafka.FOLDER / f"jars-{release}"
     if not jars.exists():
-        need("mvn", f"it fetches the jars of Apache Kafka {release}, to compare what is in them with ours")
+        need("mvn", f"it fetches the jars of Apache Kafka {release}")
         try:
             kafka.fetch(release)
         except (OSError, subprocess.CalledProcessError) as error:
             lacking(f"the jars of Apache Kafka {release} could not be fetched: {error}")
+    return jars
+
+
+def broker_jar(release: str, name: str) -> Path:
+    """Return one of the jars, named without its version: ``kafka-clients``."""
+    jars = broker_jars(release)
     return next(jar for jar in jars.glob(f"{name}-*.jar") if re.fullmatch(r"[\d.]+", jar.stem[len(name) + 1 :]))
 
 

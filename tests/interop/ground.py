@@ -6,7 +6,6 @@ Each test uses topics and groups with names of their own, since a real broker is
 from __future__ import annotations
 
 import socket
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -16,7 +15,8 @@ from typing import Any
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from interop.stage import LIMIT
-from need import lacking, need
+from kafka_definitions import broker_jars
+from need import need
 from oracle import kafka
 
 from mockbroker import Cluster
@@ -107,12 +107,8 @@ class RealGround(Ground):
 
     def __init__(self, release: str) -> None:
         need("java", "Apache Kafka runs on it")
-        need("mvn", "it fetches the jars of Apache Kafka")
+        broker_jars(release)
         self.kind = release
-        try:
-            kafka.fetch(release)
-        except (OSError, subprocess.CalledProcessError) as error:
-            lacking(f"the jars of Apache Kafka {release} could not be fetched: {error}")
         self._port = free_port()
         super().__init__(kafka.start(release, self._port, SETTINGS | REAL_SETTINGS))
 

@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from effort import usual_and_long
 from interop.ground import free_port
 from interop.stage import MARKS
+from kafka_definitions import broker_jars
 from need import lacking, need
 from oracle import kafka
 
@@ -57,8 +58,7 @@ class RealBroker:
 @pytest.fixture(params=RELEASES)
 def broker(request: pytest.FixtureRequest) -> Iterator[RealBroker]:
     need("java", "it runs Apache Kafka")
-    if not (kafka.FOLDER / f"jars-{request.param}").exists():
-        need("mvn", "it fetches Apache Kafka")
+    broker_jars(request.param)
     try:
         found = RealBroker(request.param)
     except (subprocess.CalledProcessError, RuntimeError) as error:
