@@ -11,6 +11,8 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
+START_LIMIT = 60.0  # seconds until a host has printed its port
+
 
 class HostedClient:
     """A client in the process of a ``Host``, with the part of ``subprocess.Popen`` that tests use.
@@ -105,8 +107,13 @@ class Host:
             command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert line, f"{command[0]} ended before it printed its port"
+        too_late = threading.Timer(START_LIMIT, self._process.kill)
+        too_late.start()
+        try:
+            line = self._process.stdout.readline()
+        finally:
+            too_late.cancel()
+        assert line, f"{command[0]} ended, or ran for {START_LIMIT} s, and did not print its port"
         self._port = int(line)
 
     @property
