@@ -41,7 +41,7 @@ RANKS: Mapping[str, list[str]] = {
     "mockbroker": [
         "base client",  # a client: no other name imports it, but its public face
         "consumer topics",
-        "storage groups",
+        "faults groups storage",
         "transactions",
         "broker",
         "importing net",
@@ -90,6 +90,7 @@ INJECTED = [
     "kwire/fuzz/mutate",
     "kwire/fuzz/session",
 ]  # name random.Random as the type of what they are given
+SEEDED = ["mockbroker/faults/occurrence"]  # random.Random with the seed of a fault rule
 COMMANDS = ["kwire/cli/*", "mockbroker/cli/*"]
 
 
@@ -108,7 +109,7 @@ BANS = [
     Ban("time.monotonic", "the `now` that the caller gives", SHELLS),
     Ban("datetime.datetime.now", "the `now` that the caller gives", SHELLS),
     Ban("datetime.datetime.utcnow", "the `now` that the caller gives", []),
-    Ban("random", "an injected source", [*SHELLS, *INJECTED]),
+    Ban("random", "an injected source", [*SHELLS, *INJECTED, *SEEDED]),
     Ban("secrets", "an injected source", SHELLS),
     Ban("uuid.uuid4", "an injected source", SHELLS),
     Ban("trio", "effects that a shell carries out", SHELLS),
@@ -195,6 +196,8 @@ TESTED_ELSEWHERE = {
         ),
         "tests of the engine's parts, which share them",
     ),
+    "mockbroker/faults/fields": "tests/mockbroker/faults/test_where.py",
+    "mockbroker/faults/rule": "data of the machines",
     "mockbroker/groups/coordinated": "tests/mockbroker/groups/test_changes.py",
     "mockbroker/groups/events": "data of the machines",
     "mockbroker/groups/group_type": "tests/mockbroker/groups/test_group_types.py, with a type of its own",

@@ -1,0 +1,40 @@
+"""Globs: ``*`` matches any text, ``?`` one character, and a backslash makes the next character literal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+
+def compile_glob(glob: str) -> Callable[[str], bool]:
+    """Return a function that reports whether a whole text matches. Raises: ValueError for a backslash at the end.
+
+    The time is at most proportional to the length of the text times that of the glob: a group after a ``*`` is atomic,
+    so that the expression never tries another length for an earlier ``*``.
+    """
+    first, *others = _parts(glob)
+    if not others:
+        expression = re.compile(first, re.DOTALL)
+    else:
+        *middle, last = others
+        expression = re.compile("".join([first, *(f"(?>.*?{part})" for part in middle), ".*", last]), re.DOTALL)
+    return lambda text: expression.fullmatch(text) is not None
+
+
+def _parts(glob: str) -> list[str]:
+    """Return the regular expressions between the ``*`` of a glob. Raises: ValueError."""
+    parts = [""]
+    characters = iter(glob)
+    for character in characters:
+        if character == "*":
+            parts.append("")
+        elif character == "?":
+            parts[-1] += "."
+        elif character == "\\":
+            literal = next(characters, None)
+            if literal is None:
+                raise ValueError("a backslash at the end makes no character literal: write \\\\ for a backslash")
+            parts[-1] += re.escape(literal)
+        else:
+            parts[-1] += re.escape(character)
+    return parts

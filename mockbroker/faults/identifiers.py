@@ -1,0 +1,158 @@
+"""Where a request names groups, members, topics, partitions and transactional ids, found in its declaration.
+
+Kafka's definitions mark most of these fields with an entity type. Where they do not, the name of the field decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from kwire.apikeys import ApiKey
+from kwire.messages import APIS
+from kwire.schema import Field, schema_of
+
+GROUP, MEMBER_ID, INSTANCE_ID, TOPIC, PARTITION, TRANSACTIONAL_ID = TERMS = (
+    "group",
+    "member_id",
+    "instance_id",
+    "topic",
+    "partition",
+    "transactional_id",
+)
+
+ENTITIES = {"groupId": GROUP, "topicName": TOPIC, "transactionalId": TRANSACTIONAL_ID}
+NAMES = {"member_id": MEMBER_ID, "group_instance_id": INSTANCE_ID, "instance_id": INSTANCE_ID}
+PARTITION_NAMES = frozenset({"partition_index", "partition", "index"})  # in the struct of a partition
+# Names whose meaning depends on a type in the same struct.
+COORDINATOR_TYPES = {0: GROUP, 1: TRANSACTIONAL_ID}  # CoordinatorType
+ACL_TYPES = {2: TOPIC, 3: GROUP, 5: TRANSACTIONAL_ID}  # ResourceType, in structs that have a principal
+CONFIG_TYPES = {2: TOPIC, 32: GROUP}  # ConfigResource.Type
+NULL_IS_UNCHANGED = frozenset(  # elsewhere a null array is everything there is, such as all topics
+    {ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT}
+)
+NOT_REQUESTED = frozenset(
+    {
+        "assignments",  # SyncGroup: members that get an assignment; CreateTopics: replicas of new partitions
+        "forgotten_topics_data",  # Fetch: partitions that are not fetched any more
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Identifier:
+    """A field of a struct, or an element of an array, that names something.
+
+    Attributes:
+        term: What it names, one of TERMS.
+        field: The field, or the array.
+        kind: Wire kind: "string", "int32", or "uuid" for a topic id.
+        type_field: A field beside it that must be ``type_number``; "" if there is no such condition. For an array of
+            plain values it is beside the array.
+        type_number: The value of that field.
+    """
+
+    term: str
+    field: str
+    kind: str
+    type_field: str = ""
+    type_number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """An array whose elements are matched one by one.
+
+    Attributes:
+        field: The array.
+        elements: The identifiers of an array of plain values, or the level of an array of structs.
+        null_is_all: Whether null means everything there is, such as all topics.
+        terms: All terms in the elements.
+    """
+
+    field: str
+    elements: tuple[Identifier, ...] | Level
+    null_is_all: bool
+    terms: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The identifiers of a struct, and of the arrays in it.
+
+    Attributes:
+        identifiers: Those of the struct itself.
+        batches: Arrays that have identifiers.
+        terms: All terms in the struct and below.
+    """
+
+    identifiers: tuple[Identifier, ...]
+    batches: tuple[Batch, ...]
+    terms: frozenset[str]
+
+
+@cache
+def request_level(key: int, version: int) -> Level:
+    """Return the identifiers in the requests of an API in one version."""
+    return _level(APIS[key].request, version, null_is_all=key not in NULL_IS_UNCHANGED)
+
+
+@cache
+def terms_of(key: int) -> frozenset[str]:
+    """Return what the requests of an API name, in any version."""
+    versions = APIS[key].versions
+    assert versions.last is not None
+    every = range(versions.first, versions.last + 1)
+    return frozenset(term for version in every for term in request_level(key, version).terms)
+
+
+def _level(struct: type, version: int, *, null_is_all: bool, of_partition: bool = False) -> Level:
+    fields = {name: field for name, field in schema_of(struct).fields.items() if version in field.versions}
+    identifiers: list[Identifier] = []
+    batches: list[Batch] = []
+    for name, field in fields.items():
+        if field.kind == "array":
+            batch = _batch(name, field, fields, version, null_is_all)
+            if batch.terms:
+                batches.append(batch)
+        elif of_partition and name in PARTITION_NAMES:
+            identifiers.append(Identifier(PARTITION, name, field.kind))
+        else:
+            identifiers += _identifiers(name, field.kind, field.entity, fields)
+    terms = {identifier.term for identifier in identifiers}
+    return Level(tuple(identifiers), tuple(batches), frozenset(terms.union(*(batch.terms for batch in batches))))
+
+
+def _batch(name: str, field: Field, siblings: Collection[str], version: int, null_is_all: bool) -> Batch:
+    assert field.of is not None
+    of_partition = name.startswith("partition")
+    elements: tuple[Identifier, ...] | Level
+    if name in NOT_REQUESTED:
+        elements = ()
+    elif field.of.struct is not None:
+        elements = _level(field.of.struct, version, null_is_all=null_is_all, of_partition=of_partition)
+    elif of_partition and field.of.kind == "int32":
+        elements = (Identifier(PARTITION, name, "int32"),)
+    else:
+        elements = tuple(_identifiers(name, field.of.kind, field.entity or field.of.entity, siblings))
+    terms = elements.terms if isinstance(elements, Level) else frozenset(element.term for element in elements)
+    return Batch(name, elements, null_is_all and version in field.null, terms)
+
+
+def _identifiers(name: str, kind: str, entity: str, siblings: Collection[str]) -> Iterator[Identifier]:
+    if name == "topic_id" and kind == "uuid":
+        yield Identifier(TOPIC, name, kind)
+    elif kind != "string":
+        return
+    elif name in ("key", "coordinator_keys"):
+        yield from _typed(name, "key_type", COORDINATOR_TYPES)
+    elif name == "resource_name":
+        yield from _typed(name, "resource_type", ACL_TYPES if "principal" in siblings else CONFIG_TYPES)
+    elif term := ENTITIES.get(entity) or NAMES.get(name):
+        yield Identifier(term, name, kind)
+
+
+def _typed(name: str, type_field: str, terms: Mapping[int, str]) -> Iterator[Identifier]:
+    for number, term in terms.items():
+        yield Identifier(term, name, "string", type_field, number)

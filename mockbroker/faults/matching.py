@@ -1,0 +1,230 @@
+"""Whether a rule matches a request or a new connection, and which elements of a batched request match."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from kwire.apikeys import ApiKey
+from kwire.json.objects import to_json
+from kwire.messages import api_named
+from kwire.schema import ALL_VERSIONS, ZERO_UUID, Versions
+from mockbroker.base.effects import Call
+from mockbroker.faults.globs import compile_glob
+from mockbroker.faults.identifiers import PARTITION, TERMS, TOPIC, Batch, Identifier, Level, request_level
+from mockbroker.faults.rule import Match
+from mockbroker.faults.where import compile_where
+
+Path: TypeAlias = tuple[str | int, ...]
+Value: TypeAlias = str | int
+Criteria: TypeAlias = Mapping[str, Callable[[Any], bool]]  # by term
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """A matching part of a request.
+
+    Attributes:
+        path: Names of fields and indexes of elements on the way to it, such as ``("topics", 0)``; empty for the whole
+            request. None if the request does not contain it: one of all topics, or a partition of a fetch session.
+        values: What it is, by term: its own names, and those of the structs around it.
+    """
+
+    path: Path | None
+    values: Mapping[str, Value]
+
+
+WHOLE_REQUEST = Element((), {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookups:
+    """What the broker knows about a request that the request does not contain.
+
+    Attributes:
+        topic_name: Returns the name of a topic id, or None if there is no such topic.
+        topics: Returns the names of all topics, for a request about all topics.
+        principal: Returns the principal of a connection, by its number.
+        fetch_partitions: Returns topic and partition of all partitions that a Fetch reads, if it continues a fetch
+            session; None for another request.
+    """
+
+    topic_name: Callable[[UUID], str | None] = lambda _: None
+    topics: Callable[[], Iterable[str]] = tuple
+    principal: Callable[[int], str] = lambda _: "User:ANONYMOUS"
+    fetch_partitions: Callable[[Call[Any]], Iterable[tuple[str, int]] | None] = lambda _: None
+
+
+class Subject:
+    """A request that rules are tried on. What several rules need is computed once."""
+
+    def __init__(self, call: Call[Any], lookups: Lookups) -> None:
+        self.call = call
+        self.lookups = lookups
+        self.level = request_level(call.ticket.api_key, call.ticket.version)
+
+    @cached_property
+    def body(self) -> dict[str, Any]:
+        """The request body in its JSON form."""
+        return to_json(self.call.request, self.call.ticket.version)
+
+    @cached_property
+    def principal(self) -> str:
+        return self.lookups.principal(self.call.ticket.connection)
+
+    @cached_property
+    def fetch_partitions(self) -> Sequence[tuple[str, int]] | None:
+        if self.call.ticket.api_key != ApiKey.FETCH:
+            return None
+        partitions = self.lookups.fetch_partitions(self.call)
+        return None if partitions is None else tuple(partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A new connection.
+
+    Attributes:
+        node: Id of the broker whose listener accepted it.
+        listener: Name of the listener.
+        address: Address of the client, without port.
+    """
+
+    node: int
+    listener: str
+    address: str
+
+
+class Matcher:
+    """The compiled conditions of a rule. Raises: ValueError for an invalid one."""
+
+    def __init__(self, match: Match) -> None:
+        self.match = match
+        self.keys = frozenset(api_named(name).key for name in match.api)
+        self._versions = Versions.parse(match.version) if match.version else ALL_VERSIONS
+        self._listener, self._address = _optional_glob(match.listener), _optional_glob(match.address)
+        self._client_id, self._principal = _optional_glob(match.client_id), _optional_glob(match.principal)
+        self._where = compile_where(match.where) if match.where else None
+        self._criteria = {term: _criterion(value) for term, value in criteria(match).items()}
+
+    def matches_connection(self, connection: Connection) -> bool:
+        return (
+            self.match.broker in (None, connection.node)
+            and (self._listener is None or self._listener(connection.listener))
+            and (self._address is None or self._address(connection.address))
+        )
+
+    def elements(self, subject: Subject) -> list[Element]:
+        """Return the matching elements of a request, the whole request if no condition is about elements, or none."""
+        call = subject.call
+        if (
+            (self.keys and call.ticket.api_key not in self.keys)
+            or call.ticket.version not in self._versions
+            or self.match.broker not in (None, call.client.node)
+            or (self._listener is not None and not self._listener(call.client.listener))
+            or (self._client_id is not None and not self._client_id(call.client.client_id))
+            or (self._principal is not None and not self._principal(subject.principal))
+        ):
+            return []
+        found = self._matching_elements(subject) if self._criteria else [WHOLE_REQUEST]
+        if found and self._where is not None and not self._where(subject.body):
+            return []
+        return found
+
+    def _matching_elements(self, subject: Subject) -> list[Element]:
+        if not subject.level.terms.issuperset(self._criteria):
+            return []
+        if subject.fetch_partitions is not None:
+            return list(_fetched(subject.fetch_partitions, self._criteria))
+        found = _in_struct(subject, subject.level, subject.call.request, self._criteria, (), {})
+        if self.match.partition is None:
+            return list(found)
+        return [Element(each.path, {PARTITION: self.match.partition, **each.values}) for each in found]
+
+
+def criteria(match: Match) -> dict[str, Value]:
+    """Return the conditions about names in the request body, by term."""
+    return {term: value for term in TERMS if (value := getattr(match, term)) is not None}
+
+
+def _optional_glob(glob: str | None) -> Callable[[str], bool] | None:
+    return None if glob is None else compile_glob(glob)
+
+
+def _criterion(value: Value) -> Callable[[Any], bool]:
+    return compile_glob(value) if isinstance(value, str) else lambda other: other == value
+
+
+def _fetched(partitions: Iterable[tuple[str, int]], criteria: Criteria) -> Iterator[Element]:
+    topic, partition = criteria.get(TOPIC), criteria.get(PARTITION)
+    for name, index in partitions:
+        if (topic is None or topic(name)) and (partition is None or partition(index)):
+            yield Element(None, {TOPIC: name, PARTITION: index})
+
+
+def _in_struct(
+    subject: Subject, level: Level, struct: Any, criteria: Criteria, path: Path, around: Mapping[str, Value]
+) -> Iterator[Element]:
+    """Yield the matching elements of a struct: itself if it meets all criteria, else elements of its arrays."""
+    values = dict(around)
+    for identifier in level.identifiers:
+        value = _value(subject, identifier, struct, getattr(struct, identifier.field))
+        if value is not None:
+            values.setdefault(identifier.term, value)
+    remaining: dict[str, Callable[[Any], bool]] = {}
+    for term, criterion in criteria.items():
+        if term not in values:
+            remaining[term] = criterion
+        elif not criterion(values[term]):
+            return
+    if not remaining:
+        yield Element(path, values)
+        return
+    for batch in level.batches:
+        if batch.terms.issuperset(remaining):
+            yield from _in_batch(subject, batch, struct, remaining, (*path, batch.field), values)
+
+
+def _in_batch(
+    subject: Subject, batch: Batch, struct: Any, criteria: Criteria, path: Path, around: Mapping[str, Value]
+) -> Iterator[Element]:
+    items = getattr(struct, batch.field)
+    if items is None or (not items and _empty_is_all(subject.call)):
+        if batch.null_is_all or items is not None:
+            yield from _in_all_topics(subject, criteria, around)
+        return
+    for index, item in enumerate(items):
+        here = (*path, index)
+        if isinstance(batch.elements, Level):
+            yield from _in_struct(subject, batch.elements, item, criteria, here, around)
+            continue
+        for identifier in batch.elements:
+            value = _value(subject, identifier, struct, item)
+            if value is not None and criteria.keys() == {identifier.term} and criteria[identifier.term](value):
+                yield Element(here, {**around, identifier.term: value})
+
+
+def _empty_is_all(call: Call[Any]) -> bool:
+    """Report whether an empty array means all topics, as in the first version of Metadata."""
+    return call.ticket.api_key == ApiKey.METADATA and call.ticket.version == 0
+
+
+def _in_all_topics(subject: Subject, criteria: Criteria, around: Mapping[str, Value]) -> Iterator[Element]:
+    """Yield the topics that match, of a request about all topics. Each is assumed to have the partition of the rule."""
+    topic = criteria.get(TOPIC)
+    for name in subject.lookups.topics():
+        if topic is None or topic(name):
+            yield Element(None, {**around, TOPIC: name})
+
+
+def _value(subject: Subject, identifier: Identifier, struct: Any, value: Any) -> Value | None:
+    """Return what an identifier names, or None if it names nothing of its term."""
+    if identifier.type_field and getattr(struct, identifier.type_field) != identifier.type_number:
+        return None
+    if identifier.kind == "uuid":
+        return None if value == ZERO_UUID else subject.lookups.topic_name(value)
+    name: Value | None = value
+    return name

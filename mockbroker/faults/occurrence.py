@@ -1,0 +1,43 @@
+"""The counters of a rule: to which of the matching requests it applies."""
+
+from __future__ import annotations
+
+import random
+
+from mockbroker.faults.rule import Delay, Occurrence
+
+
+class Counters:
+    """How often a rule has matched and applied. The same occurrence and requests give the same outcome.
+
+    Attributes:
+        matched: Requests that reached the rule and matched.
+        applied: Requests that the rule applied to.
+    """
+
+    def __init__(self, occurrence: Occurrence) -> None:
+        self.matched = 0
+        self.applied = 0
+        self._occurrence = occurrence
+        self._random = random.Random(occurrence.seed)  # noqa: S311 not a secret
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the rule applies to no further request."""
+        return self._occurrence.times is not None and self.applied >= self._occurrence.times
+
+    def record_match(self) -> bool:
+        """Count a matching request, and return whether the rule applies to it."""
+        self.matched += 1
+        after_skip = self.matched - self._occurrence.skip - 1
+        if after_skip < 0 or after_skip % self._occurrence.every or not self._is_drawn() or self.exhausted:
+            return False
+        self.applied += 1
+        return True
+
+    def delay_ms(self, delay: Delay) -> int:
+        """Return the milliseconds of a delay, with its jitter."""
+        return delay.delay_ms + (self._random.randint(0, delay.jitter_ms) if delay.jitter_ms else 0)
+
+    def _is_drawn(self) -> bool:
+        return self._occurrence.probability >= 1 or self._random.random() < self._occurrence.probability

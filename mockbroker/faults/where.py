@@ -1,0 +1,37 @@
+"""The condition ``where`` of a rule: a filter of ``kwire capture --where`` over the body of a request."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Collection
+from typing import Any
+
+from kwire import filter as filters
+from kwire.messages import APIS
+from mockbroker.faults.fields import fields_of
+
+COLUMNS = {"body": filters.Column()}
+
+
+def compile_where(text: str) -> Callable[[dict[str, Any]], bool]:
+    """Return a function that reports whether a request body in its JSON form matches. Raises: FilterError."""
+    matches, _ = filters.parse(text, COLUMNS)
+    return lambda body: matches({"body": body})
+
+
+def unknown_fields(text: str, keys: Collection[int]) -> list[str]:
+    """Return the fields that a valid filter uses and that no request of these APIs has, such as ``topics.nme``."""
+    known = {""} | {path for key in keys for path, _ in fields_of(APIS[key].request)}
+    tree = ast.parse(" ".join(text.splitlines()).strip(), mode="eval")
+    used = (_path(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+    return [path for path in dict.fromkeys(used) if path not in known and path.rpartition(".")[0] in known]
+
+
+def _path(node: ast.expr) -> str:
+    match node:
+        case ast.Attribute(inside, name):
+            return f"{_path(inside)}.{name}".removeprefix(".")
+        case ast.Subscript(inside, _):
+            return _path(inside)
+        case _:
+            return ""
