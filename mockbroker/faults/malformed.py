@@ -1,0 +1,80 @@
+"""The forms of malformed responses: their parameters, and the APIs that they apply to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Part: TypeAlias = Literal["frame", "array", "length", "records", "api_versions"]
+
+INT8, INT16, INT32 = ((-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (8, 16, 32))
+NOT_NEGATIVE = (0, INT32[1])
+POSITIVE = (1, INT32[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A parameter that is an integer.
+
+    Attributes:
+        lowest: The lowest value.
+        highest: The highest value.
+        default: Value if the rule has none.
+    """
+
+    lowest: int
+    highest: int
+    default: int
+
+
+@dataclass(frozen=True, slots=True)
+class FieldPath:
+    """A parameter that is a field of the response, such as ``topics.partitions``; by default the first that fits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form of malformed response.
+
+    Attributes:
+        part: The part of the response that it needs: any "frame"; an "array"; a field with a "length"; "records"; or
+            the "api_versions" that only one API returns.
+        parameters: Its parameters by name.
+        description: What is wrong with the response.
+    """
+
+    part: Part
+    parameters: Mapping[str, Number | FieldPath]
+    description: str
+
+    @property
+    def what(self) -> str:
+        """What kind of field the form changes."""
+        return {"array": "array", "length": "string, array or bytes", "records": "records"}.get(self.part, "field")
+
+
+FORMS: Mapping[str, Form] = {
+    "length": Form("frame", {"value": Number(*INT32, -1)}, "the frame length has this value"),
+    "correlation_id": Form("frame", {"add": Number(*INT32, 1)}, "this number is added to the correlation id"),
+    "truncate": Form("frame", {"bytes": Number(*NOT_NEGATIVE, 8)}, "the frame is complete after so many bytes"),
+    "garbage": Form("frame", {"bytes": Number(*POSITIVE, 64)}, "the body is so many random bytes"),
+    "null_array": Form("array", {"field": FieldPath()}, "an array that cannot be null is null"),
+    "negative_length": Form(
+        "length", {"field": FieldPath(), "value": Number(INT32[0], -1, -2)}, "a string, array or bytes has this length"
+    ),
+    "huge_array": Form(
+        "array", {"field": FieldPath(), "count": Number(*POSITIVE, INT32[1])}, "an array announces so many elements"
+    ),
+    "unknown_version": Form(
+        "api_versions", {"add": Number(1, INT16[1], 100)}, "every API has so many more versions than Kafka has"
+    ),
+    "crc": Form("records", {"add": Number(*INT32, 1)}, "this number is added to the CRC of the first batch"),
+    "magic": Form("records", {"value": Number(*INT8, 99)}, "the magic of the first batch has this value"),
+    "record_count": Form("records", {"value": Number(*INT32, INT32[1])}, "the first batch announces so many records"),
+    "decompression_bomb": Form(
+        "records", {"bytes": Number(1, 1 << 30, 100 << 20)}, "a batch is decompressed to so many bytes"
+    ),
+    "corrupt_values": Form("records", {}, "the values of the records are changed, and the CRC is valid"),
+    "duplicate_records": Form("records", {"count": Number(1, 1_000, 1)}, "the batches are sent so many times more"),
+}

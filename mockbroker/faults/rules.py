@@ -1,0 +1,155 @@
+"""The rules of a cluster, in the order in which they are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kwire.messages import APIS
+from mockbroker.base.effects import Call
+from mockbroker.faults.applicability import applies_to
+from mockbroker.faults.globs import compile_glob
+from mockbroker.faults.matching import Connection, Element, Lookups, Matcher, Subject
+from mockbroker.faults.occurrence import Counters
+from mockbroker.faults.rule import CONNECT, REQUEST, Rule
+
+MAX_RULES = 1_000
+GENERATED_NAME = "fault-{}"
+
+
+class RuleExists(ValueError):
+    """A rule of this name exists already."""
+
+
+class TooManyRules(ValueError):
+    """The limit on the number of rules is reached."""
+
+
+class ActiveRule:
+    """A rule that has been added, with its counters.
+
+    Attributes:
+        rule: The rule.
+        counters: How often it has matched and applied.
+    """
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self.counters = Counters(rule.occurrence)
+        self.matcher = Matcher(rule.match)
+        self.keys = self.matcher.keys or frozenset(key for key in APIS if applies_to(key, rule.match, rule.action))
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A rule that applies to a request or a connection.
+
+    Attributes:
+        active: The rule.
+        elements: The matching elements of the request, WHOLE_REQUEST if the rule has no condition about elements;
+            empty for a connection.
+        delay_ms: Delay with jitter, in milliseconds; 0 without a delay.
+    """
+
+    active: ActiveRule
+    elements: tuple[Element, ...] = ()
+    delay_ms: int = 0
+
+    @property
+    def rule(self) -> Rule:
+        return self.active.rule
+
+
+class Rules:
+    """The rules of a cluster.
+
+    Args:
+        limit: The highest number of rules.
+    """
+
+    def __init__(self, limit: int = MAX_RULES) -> None:
+        self._limit = limit
+        self._rules: dict[str, ActiveRule] = {}  # in order; replacing a value keeps its position
+        self._by_api: dict[int, list[ActiveRule]] = {}
+        self._of_connections: list[ActiveRule] = []
+        self._names_generated = 0
+
+    def __len__(self) -> int:
+        return len(self._rules)
+
+    def __iter__(self) -> Iterator[ActiveRule]:
+        return iter(self._rules.values())
+
+    def get(self, name: str) -> ActiveRule | None:
+        return self._rules.get(name)
+
+    def add(self, rule: Rule) -> ActiveRule:
+        """Add a rule as the last one; a rule without a name gets one. Raises: RuleExists, TooManyRules."""
+        if rule.name in self._rules:
+            raise RuleExists(f"the rule {rule.name} exists already: replace it, or use another name")
+        if len(self._rules) >= self._limit:
+            raise TooManyRules(f"there are {len(self._rules)} rules, which is the limit: remove rules first")
+        if not rule.name:
+            rule = replace(rule, name=self._new_name())
+        return self._put(rule)
+
+    def replace(self, rule: Rule) -> ActiveRule:
+        """Replace the rule of this name, at its position and with new counters; add it if there is none.
+
+        Raises: TooManyRules.
+        """
+        return self._put(rule) if rule.name in self._rules else self.add(rule)
+
+    def remove(self, name: str = "*") -> list[ActiveRule]:
+        """Remove the rules whose name matches a glob; return them. Raises: ValueError for an invalid glob."""
+        matches = compile_glob(name)
+        removed = [active for key, active in self._rules.items() if matches(key)]
+        for active in removed:
+            del self._rules[active.rule.name]
+        self._index()
+        return removed
+
+    def first(self, call: Call[Any], lookups: Lookups) -> Fault | None:
+        """Return the first rule that applies to a request; count the match of each rule that was tried."""
+        tried = self._by_api.get(call.ticket.api_key)
+        if tried is None:
+            return None
+        subject = Subject(call, lookups)
+        for active in tried:
+            elements = active.matcher.elements(subject)
+            if elements and active.counters.record_match():
+                return _fault(active, tuple(elements))
+        return None
+
+    def first_for_connection(self, connection: Connection) -> Fault | None:
+        """Return the first rule that applies to a new connection."""
+        for active in self._of_connections:
+            if active.matcher.matches_connection(connection) and active.counters.record_match():
+                return _fault(active, ())
+        return None
+
+    def _put(self, rule: Rule) -> ActiveRule:
+        active = self._rules[rule.name] = ActiveRule(rule)
+        self._index()
+        return active
+
+    def _index(self) -> None:
+        self._by_api = {}
+        for active in self:
+            if active.rule.match.on == REQUEST:
+                for key in active.keys:
+                    self._by_api.setdefault(key, []).append(active)
+        self._of_connections = [active for active in self if active.rule.match.on == CONNECT]
+
+    def _new_name(self) -> str:
+        while True:
+            self._names_generated += 1
+            name = GENERATED_NAME.format(self._names_generated)
+            if name not in self._rules:
+                return name
+
+
+def _fault(active: ActiveRule, elements: tuple[Element, ...]) -> Fault:
+    delay = active.rule.action.delay
+    return Fault(active, elements, 0 if delay is None else active.counters.delay_ms(delay))

@@ -1,0 +1,174 @@
+"""Reading JSON objects of a rule key by key, and collecting everything that is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from reprlib import repr as shorten
+from typing import Any
+
+from mockbroker.faults.globs import compile_glob
+
+LIKENESS = 0.6  # least similarity of a suggested name (difflib ratio)
+SUGGESTED = 3  # names that are suggested at most
+LISTED = 10  # if there are at most so many names, all of them are suggested when none is similar
+LONGEST_TEXT = 1_000  # characters of a text in a rule
+NOTHING: Mapping[str, str] = {}
+INT32_MAX = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong with a rule, or a warning about it.
+
+    Attributes:
+        path: Where in the JSON form, such as ``match.api[0]``; "" for the rule itself.
+        detail: What is wrong, with the value.
+        possible: Values or keys that are possible instead, the closest first.
+    """
+
+    path: str
+    detail: str
+    possible: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        what = f"{self.path}: {self.detail}" if self.path else self.detail
+        return f"{what} (possible: {', '.join(self.possible)})" if self.possible else what
+
+
+class InvalidRule(ValueError):
+    """A rule that is refused. ``problems``: everything that is wrong with it."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = tuple(problems)
+
+
+class Section:
+    """A JSON object, read key by key. A wrong value is a problem, and is read as if it was absent.
+
+    Attributes:
+        form: The object; empty if the JSON value is no object.
+
+    Args:
+        form: The JSON value.
+        path: Where it is in the rule.
+        problems: The list to which problems are appended.
+    """
+
+    def __init__(self, form: object, path: str, problems: list[Problem]) -> None:
+        self.path = path
+        self.problems = problems
+        self._known: list[str] = []
+        self.form: dict[str, Any] = {}
+        if isinstance(form, dict):
+            self.form = form
+        else:
+            self.problems.append(Problem(path, f"expected an object, got {shorten(form)}"))
+
+    def __contains__(self, key: str) -> bool:
+        """Report whether the key is present, and count it as known."""
+        self._known.append(key)
+        return key in self.form
+
+    def raw(self, key: str) -> Any:
+        return self.form[key] if key in self else None
+
+    def raw_or(self, key: str, default: object) -> Any:
+        return self.form[key] if key in self else default
+
+    def accept(self, keys: Iterable[str]) -> None:
+        """Count keys as known whose values are not read."""
+        self._known += keys
+
+    def at(self, key: str) -> str:
+        """Return the path of a key."""
+        return ".".join(part for part in (self.path, key) if part)
+
+    def refuse(self, key: str, detail: str, possible: Collection[str] = ()) -> None:
+        self.problems.append(Problem(self.at(key), detail, tuple(possible)))
+
+    def text(self, key: str) -> str | None:
+        if key not in self:
+            return None
+        value = self.form[key]
+        if not isinstance(value, str):
+            self.refuse(key, f"expected a string, got {shorten(value)}")
+        elif len(value) > LONGEST_TEXT:
+            self.refuse(key, f"the string has {len(value)} characters (limit: {LONGEST_TEXT})")
+        else:
+            return value
+        return None
+
+    def glob(self, key: str) -> str | None:
+        value = self.text(key)
+        if value is not None:
+            try:
+                compile_glob(value)
+            except ValueError as error:
+                self.refuse(key, str(error))
+                return None
+        return value
+
+    def choice(self, key: str, options: Collection[str]) -> str | None:
+        value = self.text(key)
+        if value is None or value in options:
+            return value
+        self.refuse(key, f"unknown value {shorten(value)}", suggestions(value, options))
+        return None
+
+    def integer(self, key: str, lowest: int, highest: int = INT32_MAX) -> int | None:
+        if key not in self:
+            return None
+        value = self.form[key]
+        if not is_integer(value):
+            self.refuse(key, f"expected an integer, got {shorten(value)}")
+        elif not lowest <= value <= highest:
+            self.refuse(key, f"{value} is out of range ({lowest} to {highest})")
+        else:
+            return int(value)
+        return None
+
+    def number(self, key: str, lowest: float, highest: float) -> float | None:
+        if key not in self:
+            return None
+        value = self.form[key]
+        if not is_integer(value) and not isinstance(value, float):
+            self.refuse(key, f"expected a number, got {shorten(value)}")
+        elif not lowest <= value <= highest:
+            self.refuse(key, f"{value} is out of range ({lowest} to {highest})")
+        else:
+            return float(value)
+        return None
+
+    def flag(self, key: str) -> bool | None:
+        value = self.raw(key)
+        if value is None and key not in self.form:
+            return None
+        if isinstance(value, bool):
+            return value
+        self.refuse(key, f"expected true or false, got {shorten(value)}")
+        return None
+
+    def refuse_unknown(self, needs: Mapping[str, str] = NOTHING) -> None:
+        """Refuse all keys that were not read. ``needs``: what a key that is known elsewhere needs beside it."""
+        known = dict.fromkeys(self._known)
+        for key in self.form:
+            if key in needs and key not in known:
+                self.refuse(key, f"{key} needs {needs[key]} beside it")
+            elif key not in known:
+                self.refuse(str(key), "unknown key", suggestions(str(key), known))
+
+
+def is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def suggestions(name: str, options: Collection[str]) -> tuple[str, ...]:
+    """Return the options that are similar to a name, or all of them if none is similar and they are few."""
+    by_plain = {option.lower(): option for option in options}
+    if name.lower() in by_plain:
+        return (by_plain[name.lower()],)
+    near = get_close_matches(name.lower(), by_plain, n=SUGGESTED, cutoff=LIKENESS)
+    return tuple(by_plain[one] for one in near) or (tuple(options) if len(options) <= LISTED else ())
