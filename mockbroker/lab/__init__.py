@@ -1,1 +1,1 @@
-"""Tools that run the broker under study: simulation, conformance, demo, history."""
+"""Tools that use the broker for experiments: simulation, conformance tests, demo, and the history of rebalancing."""

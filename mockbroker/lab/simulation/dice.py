@@ -13,7 +13,7 @@ BITS = 53
 
 
 class Dice:
-    """A stream of random numbers, independent for each label, so that draws from one do not affect another."""
+    """A stream of random numbers, seeded by a label; streams with different labels are independent of each other."""
 
     def __init__(self, *label: object) -> None:
         text = " ".join(map(str, label)).encode()
@@ -36,14 +36,14 @@ class Dice:
         return least + (most - least) * self.random()
 
     def chance(self, of_one: float) -> bool:
-        """Return True with this probability."""
+        """Return True with the probability ``of_one``, a number from 0 to 1."""
         return self.random() < of_one
 
     def pick(self, choices: Sequence[T]) -> T:
         return choices[self.below(len(choices))]
 
     def some(self, choices: Sequence[T]) -> list[T]:
-        """Return a random subset of at least one element, in order."""
+        """Return a random subset of at least one element, in the order of ``choices``."""
         subset = [each for each in choices if self.chance(0.5)]
         return subset or [self.pick(choices)]
 

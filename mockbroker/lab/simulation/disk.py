@@ -1,6 +1,6 @@
-"""The brokers' data directory on a simulated disk: syncs take time, can fail, and a crash loses unsynced bytes.
+"""The brokers' data directory on a simulated disk: syncs take time and can fail; a crash loses unsynced bytes.
 
-All code but the disk itself is the broker's own (storage/).
+Only the disk is simulated; the rest is the code of mockbroker.storage.
 """
 
 from __future__ import annotations
@@ -16,11 +16,19 @@ from mockbroker.storage.simulated_disk import CrashError, SimulatedDisk
 from mockbroker.storage.work import Work
 from mockbroker.topics.model import Cluster, Node
 
-MOST_OPERATIONS = 12  # operations of a work before a crash interrupts it; some works have fewer
+MOST_OPERATIONS = 12  # maximum number of operations of a sync before a crash interrupts the sync
 
 
 class Disk:
-    """The disk of the brokers. ``slowest``: longest time of a sync, seconds; ``fails``: the next sync fails."""
+    """The disk of all brokers.
+
+    Args:
+        dice: source of sync durations and crash points.
+        slowest: maximum duration of a sync, seconds.
+
+    Attributes:
+        fails: whether the next sync fails.
+    """
 
     def __init__(self, dice: Dice, slowest: float) -> None:
         self.fails = False
@@ -31,7 +39,7 @@ class Disk:
         self._working: Work | None = None
 
     def open(self, nodes: Sequence[Node], new_uuid: Callable[[], UUID]) -> Cluster:
-        """Return the stored cluster, or a new one at first."""
+        """Return the cluster stored on the disk; on the first call, create the cluster."""
         self._data = DataDir(self._files, "pretend")
         return self._data.open(nodes, new_uuid)
 
@@ -40,23 +48,26 @@ class Disk:
 
     @property
     def collected(self) -> int:
-        """Number of the last change; it only grows while the process runs."""
+        """Number of the last change, synced or not; increases until the process crashes."""
         return self._data.collected
 
     @property
     def synced(self) -> int:
-        """Number of the last change that is synced."""
+        """Number of the last synced change."""
         return self._data.synced
 
     def start(self) -> float | None:
-        """Begin a sync of all changes; return its duration in seconds, None if one is in progress or none is needed."""
+        """Begin a sync of all changes; return its duration in seconds, or None if no sync was begun.
+
+        No sync is begun while another is in progress, or if all changes are synced.
+        """
         if self._working is not None:
             return None
         self._working = self._data.next_work()
         return None if self._working is None else self._slowest * self._dice.random()
 
     def finish(self) -> bool:
-        """Complete the sync; return False if the disk has failed, and its content is unknown."""
+        """Complete the sync; return False if the sync failed, after which the synced content is unknown."""
         work, self._working = self._working, None
         assert work is not None
         if self.fails:
@@ -71,7 +82,7 @@ class Disk:
         return True
 
     def crash(self) -> None:
-        """Crash the machine, perhaps in the middle of a write; only some of the unsynced bytes survive."""
+        """Crash the machine, possibly in the middle of a sync; a random part of the unsynced bytes survives."""
         if self._working is not None:
             left = self._dice.below(MOST_OPERATIONS)
 

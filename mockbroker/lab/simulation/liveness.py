@@ -16,7 +16,7 @@ NAME = "I9"
 
 
 def why_not(broker: Broker, clients: Iterable[Client]) -> str:
-    """Return what is missing; "" if every group with members is Stable and its members own all their partitions."""
+    """Return why a group is not stable; "" if every group is Stable and its members own all subscribed partitions."""
     groups: dict[str, list[Reader]] = {}
     for client in clients:
         if client.up and isinstance(client, (ClassicClient, ConsumerClient)):

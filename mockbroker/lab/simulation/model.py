@@ -1,7 +1,7 @@
 """A reference model of committed offsets, computed from the journal and the responses, independent of the broker.
 
-Offsets of a transaction are visible after its commit; of two commits of a partition the later request wins. A crash
-may undo only changes that were not acknowledged; after it the model adopts the broker's offsets if they are possible.
+Offsets of a transaction are visible after its commit. If a partition is committed twice, the later request wins. A
+crash may undo only unacknowledged changes; after a crash the model adopts the broker's offsets if they are possible.
 """
 
 from __future__ import annotations
@@ -15,14 +15,20 @@ from kwire.apikeys import ApiKey
 from mockbroker.base.effects import Call
 
 Place = tuple[str, int]  # topic name and partition
-Key = tuple[str, Place]  # group and place
+Key = tuple[str, Place]  # group id and place
 
 ABORTING = (ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS)  # of InitProducerId: the open transaction is aborted
 
 
 @dataclass(slots=True)
 class Stored:
-    """A committed offset. ``order``: number of the commit request; ``at``: time of the commit, seconds."""
+    """A committed or pending offset.
+
+    Attributes:
+        offset: the offset.
+        order: number of the change.
+        at: broker time of the commit, seconds.
+    """
 
     offset: int
     order: int
@@ -31,10 +37,21 @@ class Stored:
 
 @dataclass(slots=True)
 class Model:
-    """``offsets``: by group and place; ``held``: by producer id, what its open transaction would store.
+    """The reference model. Changes are numbered in order; an acknowledged change survives a crash.
 
-    ``durable``: changes up to this number are acknowledged; ``history``: by key, what held after which change, from the
-    last that is acknowledged on; ``ended``: transactions whose end is not acknowledged yet, with what they held.
+    Attributes:
+        offsets: group -> place -> committed offset.
+        held: producer id -> key -> pending offset of the producer's open transaction.
+        producers: transactional id -> producer id.
+        order: number of the last change.
+        durable: number of the last acknowledged change.
+        history: key -> (number of the change, offset after it or None), from the last acknowledged change on.
+        ended: number of the change, producer id and pending offsets of each transaction whose end is unacknowledged.
+        undecided: producers whose transaction may have ended before a crash.
+        unsettled: pending offsets of undecided transactions that InitProducerId ended, until their groups are loaded.
+        numbers: connection and correlation id of an unacknowledged response -> number of its last change.
+        parts: connection and correlation id of a pending OffsetCommit -> places and offsets stored so far.
+        kept: transactional id -> producer id, for acknowledged producers only.
     """
 
     offsets: dict[str, dict[Place, Stored]] = field(default_factory=dict)
@@ -44,21 +61,21 @@ class Model:
     durable: int = 0
     history: dict[Key, list[tuple[int, Stored | None]]] = field(default_factory=dict)
     ended: list[tuple[int, int, dict[Key, Stored]]] = field(default_factory=list)
-    undecided: dict[int, None] = field(default_factory=dict)  # producers whose transaction may or may not have ended
-    unsettled: list[dict[Key, Stored]] = field(default_factory=list)  # of such, until their groups are loaded
-    numbers: dict[tuple[int, int], int] = field(default_factory=dict)  # of calls that were answered
-    parts: dict[tuple[int, int], list[tuple[Place, int]]] = field(default_factory=dict)  # of commits without an answer
-    kept: dict[str, int] = field(default_factory=dict)  # of ``producers``, those that were acknowledged
+    undecided: dict[int, None] = field(default_factory=dict)
+    unsettled: list[dict[Key, Stored]] = field(default_factory=list)
+    numbers: dict[tuple[int, int], int] = field(default_factory=dict)
+    parts: dict[tuple[int, int], list[tuple[Place, int]]] = field(default_factory=dict)
+    kept: dict[str, int] = field(default_factory=dict)
 
     def of(self, group: str) -> dict[Place, int]:
         return {place: stored.offset for place, stored in self.offsets.get(group, {}).items()}
 
     def unstable(self, group: str) -> set[Place]:
-        """Return the partitions with pending offsets of open transactions."""
+        """Return the partitions for which an open transaction has pending offsets of the group."""
         return {place for held in self.held.values() for name, place in held if name == group}
 
     def stored(self, call: Call[Any], offsets: Mapping[str, Mapping[int, int]], now: float) -> None:
-        """Record that a commit, or a slice of it, was stored; its response must accept the same offsets."""
+        """Record that a commit, or a slice of a commit, was stored; the response must accept the same offsets."""
         places = self.parts.setdefault((call.ticket.connection, call.ticket.correlation_id), [])
         for topic, partitions in offsets.items():
             for index, offset in partitions.items():
@@ -66,7 +83,7 @@ class Model:
                 self._store((call.request.group_id, (topic, index)), self._next(offset, now))
 
     def answered(self, call: Call[Any], response: Any, now: float) -> str:
-        """Apply a response to the offsets; return what is wrong with the response, or ""."""
+        """Apply the effects of a response; return a description of what is wrong with the response, "" for nothing."""
         request = call.request
         match call.ticket.api_key:
             case ApiKey.OFFSET_COMMIT:
@@ -99,7 +116,7 @@ class Model:
         return ""
 
     def acknowledged(self, call: Call[Any]) -> None:
-        """Record that a response was sent: all changes up to it are durable."""
+        """Record that the response to ``call`` was sent, so that its changes and all earlier ones survive a crash."""
         number = self.numbers.pop((call.ticket.connection, call.ticket.correlation_id), 0)
         if call.ticket.api_key == ApiKey.INIT_PRODUCER_ID and call.request.transactional_id in self.producers:
             self.kept[call.request.transactional_id] = self.producers[call.request.transactional_id]
@@ -108,7 +125,7 @@ class Model:
             self.ended = [each for each in self.ended if each[0] > number]
 
     def delete(self, group: str) -> None:
-        """Remove a group with its pending offsets."""
+        """Remove the committed and pending offsets of a group."""
         for place in list(self.offsets.get(group, {})):
             self._change((group, place), None)
         self.offsets.pop(group, None)
@@ -116,7 +133,7 @@ class Model:
         self.settle(group, {})
 
     def committed_by_itself(self, group: str, offsets: Mapping[str, Mapping[int, int]]) -> None:
-        """Record that the broker has completed the commit of a transaction after a crash."""
+        """Record that the broker has completed, after a crash, the commit of a transaction with these offsets."""
         reported = {
             (group, (topic, index)): at for topic, partitions in offsets.items() for index, at in partitions.items()
         }
@@ -129,18 +146,24 @@ class Model:
                 self._end(producer_id, done)
 
     def settle(self, group: str, committed: Mapping[Place, int]) -> None:
-        """Decide the transactions that may have ended before a crash: store their offsets if the group has all of them.
+        """Decide whether the ``unsettled`` transactions committed to a group before a crash.
 
-        ``committed``: offsets of the group.
+        Args:
+            group: group id.
+            committed: place -> committed offset of the broker's group; a transaction committed if it contains all of
+                the transaction's offsets.
         """
         for transaction in self.unsettled:
             self._decide(transaction, group, committed)
         self.unsettled = [transaction for transaction in self.unsettled if transaction]
 
     def load(self, group: str, committed: Mapping[Place, int], pending: Collection[int]) -> None:
-        """Record that a coordinator has loaded a group; a transaction may have ended while it had no coordinator.
+        """Record that a coordinator has loaded a group; a transaction may have ended while there was no coordinator.
 
-        ``committed``: offsets of the group; ``pending``: producers with pending offsets in it.
+        Args:
+            group: group id.
+            committed: place -> committed offset of the loaded group.
+            pending: ids of the producers with pending offsets in the loaded group.
         """
         self.settle(group, committed)
         for producer_id in self.undecided:
@@ -148,7 +171,7 @@ class Model:
                 self._end(producer_id, done)
 
     def _decide(self, held: dict[Key, Stored], group: str, committed: Mapping[Place, int]) -> dict[Key, Stored]:
-        """Remove the pending offsets of an ended transaction in a group; store them if the group has them all."""
+        """Remove and return a transaction's pending offsets of a group; store them if all are in ``committed``."""
         done = {key: held.pop(key) for key in list(held) if key[0] == group}
         if all(committed.get(key[1]) == stored.offset for key, stored in done.items()):
             for key, stored in done.items():
@@ -161,23 +184,23 @@ class Model:
         self._drop([(group, place)])
 
     def _drop(self, keys: list[Key]) -> None:
-        """Remove pending offsets."""
+        """Remove the pending offsets of ``keys`` from all transactions."""
         for producer_id, held in self.held.items():
             gone = {key: held.pop(key) for key in keys if key in held}
             if gone:
                 self._end(producer_id, gone)
 
     def _end(self, producer_id: int, held: dict[Key, Stored]) -> None:
-        """Keep the offsets of an ended transaction until its end is acknowledged."""
+        """Store the pending offsets of an ended transaction in ``ended``, until the end is acknowledged."""
         self.order += 1
         self.ended.append((self.order, producer_id, held))
 
     def _unsettled(self, key: Key) -> list[Stored]:
-        """Return the offsets of transactions that may have ended before a crash."""
+        """Return the offsets of ``key`` in the ``unsettled`` transactions."""
         return [transaction[key] for transaction in self.unsettled if key in transaction]
 
     def may_be(self, key: Key) -> list[int | None]:
-        """Return the possible offsets after a crash: the last acknowledged one, and all later ones."""
+        """Return the possible offsets after a crash: the last acknowledged one, then later ones; None is no offset."""
         entries = self.history.get(key, [])
         sure = [stored for order, stored in entries if order <= self.durable][-1:] or [None]
         possible = sure + [stored for order, stored in entries if order > self.durable]
@@ -185,7 +208,7 @@ class Model:
         return [None if stored is None else stored.offset for stored in possible]
 
     def adopt(self, group: str, place: Place, offset: int | None) -> None:
-        """Set the offset of a partition to the broker's after a crash."""
+        """Set the committed offset of a partition to the broker's offset after a crash, None for none."""
         key = group, place
         asked = [*(stored for _, stored in self.history.get(key, [])), *self._unsettled(key)]
         stored = next((each for each in reversed(asked) if each and each.offset == offset), None)
@@ -196,7 +219,14 @@ class Model:
             self.offsets.setdefault(group, {})[place] = stored
 
     def adopt_held(self, now_held: dict[int, dict[Key, int]]) -> str:
-        """Set the pending offsets to the broker's after a crash; return what is wrong with them, or ""."""
+        """Set the pending offsets to the broker's after a crash.
+
+        Args:
+            now_held: producer id -> key -> pending offset in the broker.
+
+        Returns:
+            A description of an offset that no request contained; "" if there is none.
+        """
         known: dict[int, dict[Key, list[Stored]]] = {}
         for producer_id, held in [*self.held.items(), *((each[1], each[2]) for each in self.ended)]:
             for key, stored in held.items():
@@ -211,7 +241,7 @@ class Model:
         open_still = [*self.undecided, *(producer_id for _, producer_id, _ in self.ended)]
         self.undecided = {producer_id: None for producer_id in open_still if producer_id in adopted}
         self.held, self.ended, self.numbers, self.unsettled, self.parts = adopted, [], {}, [], {}
-        self.producers = dict(self.kept)  # an id that was not acknowledged may be given to another
+        self.producers = dict(self.kept)  # an unacknowledged producer id may be assigned to another transactional id
         return ""
 
     def _next(self, offset: int, now: float) -> Stored:
@@ -247,7 +277,7 @@ class Model:
 
 
 def accepted(request: Any, response: Any) -> list[tuple[Place, int]]:
-    """Return the partitions and offsets of a commit that were accepted."""
+    """Return the accepted partitions of a commit (their error code is NONE) with the requested offsets."""
     asked = {
         (topic.name, partition.partition_index): partition.committed_offset
         for topic in request.topics

@@ -1,4 +1,4 @@
-"""A simulated network: connections keep their order; messages can be delayed, lost or held back."""
+"""A simulated network: messages of a connection stay in order; they can be delayed, lost or held."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any, Protocol
 from mockbroker.base.effects import Call, Client, Ticket
 from mockbroker.lab.simulation.queue import Queue
 
-RESET = 0.01  # seconds after which a client notices that a connection is gone
+RESET = 0.01  # minimum time in seconds until a client notices a broken connection
 
 
 class Peer(Protocol):
     """The client's end of a connection."""
 
     def delay(self) -> float:
-        """Return the delay of the next message, seconds."""
+        """Return the network delay of the next message, seconds."""
         ...
 
     def receive(self, connection: Wire, call: Call[Any], response: Any) -> None: ...
@@ -36,9 +36,9 @@ class Link:
     """The link between a client and the brokers.
 
     Attributes:
-        clogged: nothing gets through.
-        lose: "request" or "answer": the next one is lost, with its connection.
-        held: deliveries that wait while it is clogged.
+        clogged: whether messages are held instead of delivered.
+        lose: message to lose next, together with its connection: "request", "answer", or "" for none.
+        held: deliveries (function and arguments) that wait while the link is clogged.
     """
 
     clogged: bool = False
@@ -55,13 +55,13 @@ class Wire:
         peer: the client.
         link: the client's link.
         node: broker id.
-        client: client description for the broker.
-        open: open for the client.
-        cut: broken; nothing gets through.
-        waiting: requests without a response, in order, with callback and time.
+        client: broker id, client id and address, as the broker sees the client.
+        open: whether the client has not closed the connection.
+        cut: whether the connection is broken, so that all messages are lost.
+        waiting: requests without a response, in order: call, callback, and virtual time of sending in seconds.
         correlation: last correlation id.
-        there: arrival time of the last request.
-        here: arrival time of the last response.
+        there: arrival time of the last request, seconds.
+        here: arrival time of the last response, seconds.
     """
 
     number: int
@@ -78,7 +78,7 @@ class Wire:
 
 
 class Network:
-    """The network. Messages of a connection arrive in order; between connections there is no order."""
+    """The network between clients and brokers. Messages of one connection arrive in order."""
 
     def __init__(self, queue: Queue, server: Server) -> None:
         self._queue = queue
@@ -90,7 +90,7 @@ class Network:
         return Wire(self._numbers, peer, link, node, Client(node, client_id, "/127.0.0.1"))
 
     def ask(self, to: Wire, api_key: int, version: int, request: object, then: Callable[..., None]) -> None:
-        """Send a request; ``then`` is called with the response, if one arrives."""
+        """Send a request. ``then``: callback for the response body; it is not called if no response arrives."""
         to.correlation += 1
         call = Call(Ticket(to.number, to.correlation, api_key, version), to.client, request)
         to.waiting.append((call, then, self._queue.now))
@@ -98,7 +98,7 @@ class Network:
         self._queue.at(to.there, self._arrive, to, call)
 
     def answer(self, to: Wire, call: Call[Any], response: object) -> None:
-        """Send a response to the client."""
+        """Send the response to ``call`` to the client."""
         if to.link.lose == "answer":
             to.link.lose = ""
             self.break_off(to)
@@ -114,14 +114,14 @@ class Network:
             self._queue.at(connection.there, self._end, connection)
 
     def break_off(self, connection: Wire) -> None:
-        """Break a connection, losing all messages in flight; the broker is notified at once, the client later."""
+        """Break a connection and lose all messages in flight; the broker notices at once, the client later."""
         if not connection.cut:
             connection.cut = True
             self._server.disconnected(connection)
             self._queue.after(RESET + connection.peer.delay(), self._notify, connection)
 
     def free(self, link: Link) -> None:
-        """Unclog a link and deliver what was held, in order."""
+        """Unclog a link and deliver its held messages, in order."""
         link.clogged = False
         while link.held:
             what, with_ = link.held.popleft()

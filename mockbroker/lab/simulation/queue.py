@@ -1,4 +1,4 @@
-"""The event queue of virtual time."""
+"""The event queue of a run, in virtual time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from typing import Any
 
 
 class Queue:
-    """A queue of calls in virtual time; calls at the same time run in insertion order. ``now``: seconds since start."""
+    """A queue of calls in virtual time; calls at the same time run in insertion order.
+
+    Attributes:
+        now: virtual time since the start of the run, seconds.
+    """
 
     def __init__(self) -> None:
         self.now = 0.0

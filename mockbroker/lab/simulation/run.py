@@ -1,4 +1,4 @@
-"""Runs of a script, and their outcomes."""
+"""Functions that run a script in the simulation and return the outcome."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class Outcome:
     """The outcome of a run.
 
     Attributes:
-        script: the script.
-        hash: hash of the trace.
+        script: script of the run.
+        hash: hash of the trace, in hex.
         events: number of events.
-        seconds: virtual seconds.
-        broken: name of the violated invariant, "" for none.
-        text: description of the violation.
-        last: the last events of the trace.
+        seconds: virtual duration, seconds.
+        broken: name of the violated invariant; "raised" for an exception, "" for none.
+        text: description of the violation, "" for none.
+        last: last lines of the trace.
     """
 
     script: Script
@@ -33,21 +33,21 @@ class Outcome:
 
 
 def run(script: Script) -> Outcome:
-    """Run a script once."""
+    """Run a script once; return the outcome, also for a violated invariant or an exception."""
     world = World(script)
     broken, text = "", ""
     try:
         world.run()
     except Broken as error:
         broken, text = error.name, error.text
-    except Exception as error:  # whatever the broker raises is a failure of its own
+    except Exception as error:  # an exception in the broker is a failure, too
         broken, text = "raised", f"{type(error).__name__}: {error}"
     trace = world.trace
     return Outcome(script, trace.hash, trace.events, world.queue.now, broken, text, tuple(trace.last))
 
 
 def repeated(script: Script) -> Outcome:
-    """Run a script twice; the outcome violates I16 if the two traces differ."""
+    """Run a script twice; return the first outcome, or a violation of I16 if the traces of the two runs differ."""
     first, second = run(script), run(script)
     if first.hash == second.hash or first.broken:
         return first

@@ -17,12 +17,12 @@ from mockbroker.lab.simulation.script import (
     Script,
 )
 
-MOST_MEMBERS, MOST_GROUPS = 50, 5
+MOST_MEMBERS, MOST_GROUPS = 50, 5  # maximum numbers in a script
 JAVA, SCALA = "4.2", "3.9"  # the two group coordinators of Kafka
-ONE_FAULT_IN = 60  # events per fault of each kind, at most
+ONE_FAULT_IN = 60  # minimum number of events per fault of each kind
 STATIC_KINDS = ("eager", "cooperative", "consumer")
 
-# The longest duration of a fault in seconds, by kind; others have no duration.
+# Kind of fault -> maximum duration in seconds; other kinds have no duration.
 LONGEST: Mapping[str, float] = {
     "clog": 15.0,
     "slow": 0.4,
@@ -47,7 +47,7 @@ LONGEST: Mapping[str, float] = {
 
 
 def swarm(seed: int, events: int) -> Script:
-    """Return a script with a random subset of all kinds of faults, each a random number of times."""
+    """Return a script with a random subset of the kinds of faults; each kind occurs a random number of times."""
     dice = Dice("swarm", seed)
     kinds = [kind for kind in (*MEMBER_FAULTS, *BROKER_FAULTS, *FAILOVER_FAULTS, *DISK_FAULTS) if dice.chance(0.5)]
     return _script("swarm", dice, seed, events, [*kinds, *ADMIN_FAULTS])
@@ -107,13 +107,16 @@ def _script(scheme: str, dice: Dice, seed: int, events: int, kinds: list[str]) -
 
 
 def _slice_size(seed: int) -> int:
-    """A few elements for some seeds, so that others are served in the middle of nearly every request."""
+    """Return the slice size of a script: 1 to 3 elements for 30% of the seeds, else SLICE_SIZE.
+
+    With small slices, nearly every request is interrupted by other requests.
+    """
     dice = Dice("slices", seed)
     return dice.pick([1, 2, 3]) if dice.chance(0.3) else SLICE_SIZE
 
 
 def _members(dice: Dice, release: str, topics: list[str]) -> tuple[MemberScript, ...]:
-    """Return random members; small numbers are more frequent, because they show most failures sooner."""
+    """Return random members; small numbers of members are more frequent, because they find most failures sooner."""
     groups = dice.whole(1, MOST_GROUPS)
     protocols = ["eager", "cooperative", "simple"] + ([] if release == SCALA else ["consumer", "consumer"])
     chosen = [dice.pick(protocols) for _ in range(groups)]

@@ -1,6 +1,6 @@
 """Scripts: the complete input of a run as data (clients, broker settings, faults).
 
-The same script always gives the same run. Shrinking removes faults and members from it.
+All runs of a script are identical. Shrinking removes faults and members from a script.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from dataclasses import dataclass, fields
 
 from mockbroker.broker.broker import SLICE_SIZE
 
-# Kinds of faults and operations. ``target`` is the number of a member or of a broker, ``value`` a duration or a choice.
+# Kinds of faults and operations. ``target`` is a member number or a broker id, ``value`` a duration or a choice.
 MEMBER_FAULTS = (
     "lose-request",  # the next request is lost, with its connection
     "lose-answer",  # the next request is handled, but its response is lost, with the connection
     "cut",  # both connections of a member break, with all messages in flight
-    "clog",  # nothing gets through for ``value`` seconds, in either direction
-    "slow",  # each message takes ``value`` seconds more from now on
+    "clog",  # messages in both directions are held for ``value`` seconds
+    "slow",  # each message takes ``value`` seconds more until the end of the faults
     "pause",  # the process pauses for ``value`` seconds
-    "stop-polling",  # it sends heartbeats but ignores their responses for ``value`` seconds
+    "stop-polling",  # the member sends heartbeats, but does not poll for ``value`` seconds
     "crash",  # the process crashes, and restarts after ``value`` seconds
-    "leave",  # it leaves cleanly, and returns after ``value`` seconds
-    "subscribe",  # it changes its subscription; ``value`` selects the topics
+    "leave",  # the member leaves, and starts again after 1 + ``value`` seconds
+    "subscribe",  # the member changes its subscription; ``value`` selects the topics
     "retire",  # an administrator removes the member
 )
 BROKER_FAULTS = (
     "stall",  # the broker's event loop blocks for ``value`` seconds, while requests arrive
-    "jump",  # its clock jumps ahead by ``value`` seconds
+    "jump",  # the broker's clock jumps ahead by ``value`` seconds
     "swizzle",  # many links are clogged one by one, and unclogged one by one
 )
 DISK_FAULTS = (
@@ -34,7 +34,7 @@ DISK_FAULTS = (
     "fsync",  # the next sync fails: the process ends without acknowledging anything that waited for it
 )
 FAILOVER_FAULTS = (
-    "kill-broker",  # a broker crashes, which is noticed later; it restarts after ``value`` seconds
+    "kill-broker",  # a broker crashes, which the others notice later; it restarts after ``value`` seconds
     "stop-broker",  # a broker hands over its partitions and stops; it restarts after ``value`` seconds
     "move",  # the groups of a partition of __consumer_offsets move to another coordinator
     "stale",  # a broker serves stale metadata for ``value`` seconds
@@ -52,10 +52,10 @@ class Fault:
     """A fault.
 
     Attributes:
-        at: number of events after which it happens.
-        kind: one of the kinds above.
-        target: number of a member or broker id.
-        value: duration in seconds, or a choice.
+        at: number of events after which the fault occurs.
+        kind: kind of fault, an element of one of the tuples above.
+        target: member number or broker id.
+        value: duration in seconds, or a choice; 0 if the kind needs none.
     """
 
     at: int
@@ -69,7 +69,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberScript:
-    """The script of one client; times in seconds.
+    """The script of one client. All times are in seconds.
 
     Attributes:
         number: client number.
@@ -77,13 +77,13 @@ class MemberScript:
         group: group id.
         topics: subscribed topics.
         instance: instance id of a static member, else None.
-        starts: time of the start.
+        starts: virtual time of the start.
         session: session timeout.
         rebalance: rebalance timeout.
         heartbeat: heartbeat interval.
         commit: commit interval.
         delay: mean network delay.
-        version: version of JoinGroup.
+        version: JoinGroup version that the client sends.
     """
 
     number: int
@@ -109,17 +109,17 @@ class Script:
     """The complete input of a run.
 
     Attributes:
-        seed: seed.
-        scheme: name of the scheme.
+        seed: seed of all random choices in the run.
+        scheme: name of the scheme that generated the script.
         events: number of events in the phase with faults.
         brokers: number of brokers.
         release: emulated Kafka release.
-        settings: broker settings by Kafka's names.
+        settings: Kafka's name of a broker setting -> value.
         topics: topic name -> number of partitions.
-        sync: longest time of a disk sync, seconds; negative for no disk.
-        members: the clients.
-        faults: the faults, in order.
-        slice_size: elements of a request handled before other requests have their turn.
+        sync: maximum duration of a disk sync, seconds; negative for a broker without disk.
+        members: scripts of the clients.
+        faults: faults, sorted by ``at``.
+        slice_size: number of elements of a request handled before other requests have their turn.
     """
 
     seed: int
@@ -135,7 +135,7 @@ class Script:
     slice_size: int = SLICE_SIZE
 
     def lines(self) -> list[str]:
-        """Return the script as lines for people."""
+        """Return a human-readable description of the script, as lines."""
         settings = " ".join(f"{name}={value}" for name, value in self.settings.items())
         return [
             f"seed {self.seed}, scheme {self.scheme}, {self.events} events, {self.brokers} brokers like {self.release}",

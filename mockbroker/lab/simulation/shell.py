@@ -1,7 +1,7 @@
 """The broker process in the simulation: the pump of net/ with simulated connections, disk and timer.
 
-The pump is the one that serves real sockets: request order, responses that wait for the disk, closed connections. This
-module adds only the connection ends, virtual time, and the hooks of the invariant checkers.
+The pump also serves real sockets; it controls the request order, responses that wait for the disk, and closed
+connections. This module adds only the connection ends, virtual time, and the hooks of the invariant checkers.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from mockbroker.lab.simulation.watching import Broken, Watchers
 from mockbroker.lab.simulation.words import describe_request, describe_response
 from mockbroker.net.pump import Connection, Pump
 
-LOOK_EVERY = 32  # events between two looks at the whole state
-NOTES_KEPT = 100  # events in the journal
-SLICE_TIME = 0.005  # longest time of a slice, seconds
-RESTART = 0.5  # seconds of a restart after a disk failure
+LOOK_EVERY = 32  # minimum number of events between two inspections of the whole state
+NOTES_KEPT = 100  # maximum number of events in the journal
+SLICE_TIME = 0.005  # maximum duration of a slice, seconds
+RESTART = 0.5  # seconds until the process restarts after a disk failure
 Answer = tuple[Call[Any], Any]  # a request and its response
 
 
@@ -40,9 +40,9 @@ class Inbox:
 
     Attributes:
         node: broker id.
-        ticket: ticket of the request being handled, None if there is none.
-        pending: the request that was taken last.
-        calls: requests that wait for their turn, in order.
+        ticket: ticket of the request being handled; None if no request is.
+        pending: last request returned by ``next_call``; None before the first.
+        calls: received requests that wait for their turn, in order.
     """
 
     def __init__(self, node: int) -> None:
@@ -103,7 +103,7 @@ class SimulatedConnection(Connection):
 
 
 class ObservedPump(Pump):
-    """The pump of the served broker, with hooks for the checkers; an exception ends the run."""
+    """The broker's pump with hooks for the checkers; an exception in a handler ends the run."""
 
     def __init__(self, shell: Shell) -> None:
         super().__init__(shell.router, lambda: 0.0, shell.disk, in_a_row=1)
@@ -133,17 +133,24 @@ class ObservedPump(Pump):
 
 
 class Shell:
-    """The process of the brokers.
+    """The simulated process of all brokers.
 
-    skew: seconds that the broker's clock is ahead
-    stalled: no request is served before this time
-    down: the process has crashed
-    away: brokers of the cluster that are stopped while the process lives
-    disk: what answers wait for; None if there is none
-    successor: makes the broker that goes on with what is on the disk
-    slices: draws how long a slice takes
-    waiting: requests that have no answer, by ticket
-    served: the request that is being handled
+    Args:
+        queue: event queue of the run.
+        trace: trace of the run.
+        router: router of the broker.
+        watchers: invariant checkers.
+        disk: disk whose syncs the responses wait for; None for a broker without disk.
+        successor: function that returns a broker with the state on the disk, for a restart.
+        slices: source of slice durations.
+
+    Attributes:
+        skew: seconds by which the broker's clock is ahead of virtual time.
+        stalled: virtual time in seconds before which no request is handled.
+        down: whether the process has crashed and not restarted.
+        away: ids of brokers that are stopped while the process runs.
+        waiting: ticket -> request without a response.
+        served: request being handled; None if no request is.
     """
 
     def __init__(
@@ -171,8 +178,10 @@ class Shell:
         self.waiting: dict[Ticket, Call[Any]] = {}
         self.served: Call[Any] | None = None
         self._slices = slices or Dice("slices")
-        self._unsent: deque[tuple[int, Answer]] = deque()  # whose connections were closed, and what is synced before
-        self._life = 0  # of the process
+        self._unsent: deque[tuple[int, Answer]] = (
+            deque()
+        )  # number of the last change, and a response whose connection was closed
+        self._life = 0  # number of crashes
         self._tick_at = inf
         self._looked = 0
         router.journal.listeners.append(self._noted)
@@ -188,7 +197,7 @@ class Shell:
         return self.queue.now + self.skew
 
     def begin(self) -> None:
-        """Start the process, before any request."""
+        """Start the process; call before the first request."""
         self.broker.groups.schedule_offset_expiration(self.now)
         if self.disk is not None:
             self.disk.flush()
@@ -230,7 +239,7 @@ class Shell:
     # --- what the pump and its connections report ---
 
     def handled(self, call: Call[Any], now: float) -> None:
-        """Report to the checkers that a request, or a slice of it, was handled."""
+        """Report to the checkers that a request, or a slice of a request, was handled."""
         self.served = None
         for handled in self.watchers.handled:
             handled(self.broker, call, now)
@@ -245,13 +254,13 @@ class Shell:
             before(self.broker, call, now)
 
     def answered(self, call: Call[Any], response: Any) -> None:
-        """Report to the checkers that a request has a response, which may have to wait for the disk."""
+        """Report to the checkers that a request has a response; the response may still wait for the disk."""
         del self.waiting[call.ticket]
         for answered in self.watchers.answered:
             answered(self.broker, call, response, self.now)
 
     def send(self, wire: network.Wire, call: Call[Any], response: Any) -> None:
-        """Send a response to the client, and report that to the checkers."""
+        """Send a response to the client, and report to the checkers that the response was sent."""
         for acknowledged in self.watchers.acknowledged:
             acknowledged(self.broker, call, response, self.now)
         if not wire.cut:
@@ -260,7 +269,12 @@ class Shell:
             self.network.answer(wire, call, response)
 
     def closed(self, connection: SimulatedConnection, answers: Iterable[Answer]) -> None:
-        """Handle a closed connection; a pending request stays pending, because groups do not know connections."""
+        """Handle a closed connection. A pending request stays pending, because groups do not depend on connections.
+
+        Args:
+            connection: the closed connection.
+            answers: unsent responses of the connection.
+        """
         self._keep_unsent(answers)
         call = connection.requests.pending
         if connection.requests.ticket is not None and call is not None and not self.down:
@@ -268,19 +282,24 @@ class Shell:
         self.network.break_off(connection.wire)
 
     def unclaimed(self, outcome: Outcome) -> None:
-        """Handle a response without an open connection. Raises: Broken if the connection is open."""
+        """Handle a response whose connection is closed.
+
+        Raises: Broken if the connection is open, or the request is not pending.
+        """
         ticket = outcome.ticket
         call = self.waiting.get(ticket)
         if call is None:
-            raise Broken("I7", f"response to {ticket}, which is not pending: answered before, or never received")
+            raise Broken(
+                "I7", f"response to {ticket}, which is not pending: it already had a response, or was never received"
+            )
         if ticket.connection in self.pump.connections:
-            raise Broken("I8", f"response to {ticket} out of order")
+            raise Broken("I8", f"the response to {ticket} is out of order")
         if isinstance(outcome, Reply):
             self.answered(call, outcome.response)
             self._keep_unsent([(call, outcome.response)])
 
     def _keep_unsent(self, answers: Iterable[Answer]) -> None:
-        """Keep the responses of closed connections; their changes count as acknowledged once they are synced."""
+        """Store the responses of closed connections; the checkers treat them as acknowledged after the next sync."""
         written = 0 if self.disk is None else self.disk.collected
         self._unsent += [(written, answer) for answer in answers]
 
@@ -313,7 +332,7 @@ class Shell:
         self.turn()
 
     def crash(self, seconds: float) -> None:
-        """Crash the process, losing its memory and some unsynced bytes; it restarts after ``seconds``."""
+        """Crash the process, which loses its memory and some unsynced bytes; restart it after ``seconds``."""
         if self.down or self.disk is None:
             return
         self.disk.crash()
@@ -345,10 +364,10 @@ class Shell:
         self.watchers.notify("back", self.broker, now)
         self.turn()
 
-    # --- brokers that come and go ---
+    # --- brokers that stop and restart ---
 
     def change(self, effects: Effects) -> None:
-        """Carry out the effects of a leader change."""
+        """Apply the effects of a leader change."""
         now = self.now
         self.pump.deliver(self.router.finish(effects, now))
         self.watchers.notify("ticked", self.broker, now)
@@ -365,12 +384,12 @@ class Shell:
     # --- time ---
 
     def keep_time(self) -> None:
-        """Wake at the earliest deadline."""
+        """Schedule a tick at the earliest deadline."""
         if self.down:
             return
         deadline = self.router.deadline()
         at = max(deadline - self.skew, self.queue.now)
-        while at + self.skew < deadline < inf:  # rounded down, it would be too early for ever
+        while at + self.skew < deadline < inf:  # a time that is rounded down would always be before the deadline
             at = nextafter(at, inf)
         if at < self._tick_at:
             self._tick_at = at
@@ -378,7 +397,7 @@ class Shell:
 
     def _tick(self, at: float) -> None:
         if at != self._tick_at or self.down:
-            return  # it was moved closer
+            return  # an earlier tick was scheduled
         self._tick_at = inf
         if self.queue.now < self.stalled:
             return

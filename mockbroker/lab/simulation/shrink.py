@@ -1,4 +1,4 @@
-"""Shrinking of a failing script: removes faults, members and events as long as the same invariant is violated.
+"""Shrinking of a failing script: faults, members and events are removed while the same invariant is violated.
 
 Source: A. Zeller, R. Hildebrandt, Simplifying and isolating failure-inducing input (delta debugging).
 """
@@ -12,12 +12,17 @@ from typing import TypeVar
 from mockbroker.lab.simulation.run import Outcome, run
 from mockbroker.lab.simulation.script import Script
 
-MOST_EVENTS = 400_000  # budget of events in all attempts: about half a minute
+MOST_EVENTS = 400_000  # maximum number of events in all attempts: about half a minute
 T = TypeVar("T")
 
 
 class Shrinker:
     """A shrinker of one failing script.
+
+    Args:
+        outcome: outcome of the failing script.
+        attempt: function that runs a script.
+        budget: maximum number of events in all attempts.
 
     Attributes:
         best: outcome of the smallest script so far that violates the same invariant.
@@ -31,7 +36,7 @@ class Shrinker:
         self._left = budget
 
     def shrink(self) -> Outcome:
-        """Remove faults, then members, then faults again; return the smallest failing outcome."""
+        """Remove faults and members, twice, and trailing events; return the outcome of the smallest failing script."""
         script = self.best.script
         if self.best.events < script.events:
             self._try(replace(script, events=self.best.events + 1))
@@ -43,7 +48,10 @@ class Shrinker:
         return self.best
 
     def _fewer(self, parts: Sequence[T], made: Callable[[Script, Sequence[T]], Script]) -> None:
-        """Remove ever smaller pieces, until none can be removed or the budget is used up."""
+        """Remove smaller and smaller pieces of ``parts``, until no piece can be removed or the budget is used up.
+
+        ``made``: function that returns a script with the remaining parts.
+        """
         size = max(len(parts) // 2, 1)
         while parts:
             at = 0
@@ -60,7 +68,7 @@ class Shrinker:
             size = max(size // 2, 1)
 
     def _try(self, script: Script) -> bool:
-        """Run a smaller script; if it violates the same invariant, make it the best and return True."""
+        """Run a smaller script; return whether it violates the same invariant, in which case it becomes ``best``."""
         outcome = self._attempt(script)
         self.attempts += 1
         self._left -= outcome.events

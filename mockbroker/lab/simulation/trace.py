@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections import deque
 from hashlib import blake2b
 
-KEPT = 50
+KEPT = 50  # lines
 
 
 class Trace:
-    """The events of a run. ``events``: their number; ``last``: the last lines."""
+    """The trace of a run.
+
+    Attributes:
+        events: number of events so far.
+        last: the last 50 lines.
+        hash: hash of all lines, in hex.
+    """
 
     def __init__(self) -> None:
         self.events = 0
@@ -17,7 +23,7 @@ class Trace:
         self._hash = blake2b(digest_size=16)
 
     def add(self, now: float, line: str) -> None:
-        """Add an event at the time ``now``, seconds."""
+        """Add the line of an event. ``now``: time of the event, seconds."""
         self.events += 1
         text = f"{self.events:6d} {now:10.4f}  {line}"
         self.last.append(text)

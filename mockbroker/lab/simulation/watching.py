@@ -14,11 +14,16 @@ from mockbroker.broker.journal import Event
 from mockbroker.topics.model import NO_LEADER, OFFSETS_TOPIC
 
 V = TypeVar("V")
-Offsets: TypeAlias = Mapping[str, Mapping[int, int]]  # by topic and partition
+Offsets: TypeAlias = Mapping[str, Mapping[int, int]]  # topic -> partition -> offset
 
 
 class Broken(Exception):
-    """A violated invariant. ``name``: I1 to I19, or another name; ``text``: description."""
+    """A violated invariant.
+
+    Attributes:
+        name: name of the invariant, I1 to I19.
+        text: description of the violation.
+    """
 
     def __init__(self, name: str, text: str) -> None:
         super().__init__(f"{name}: {text}")
@@ -27,15 +32,18 @@ class Broken(Exception):
 
 
 class Watcher:
-    """The base class of invariant checkers; they override the hooks they need and never change the broker.
+    """The base class of invariant checkers. A checker overrides the hooks it needs and never changes the broker.
 
-    Times are those of the broker, in seconds. ``name``: name of the invariant.
+    All times are broker times in seconds.
+
+    Attributes:
+        name: name of the invariant.
     """
 
     name = ""
 
     def broken(self, text: str) -> Broken:
-        """Return the exception for a violation."""
+        """Return the exception for a violation. ``text``: description of the violation."""
         return Broken(self.name, text)
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
@@ -45,28 +53,28 @@ class Watcher:
         """Called after the broker wrote an event to its journal."""
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
-        """Called when the broker has a response, possibly to a request that was pending."""
+        """Called when the broker has a response to a request; the response may still wait for the disk."""
 
     def handled(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """Called after a request, or a slice of it, was handled; the response may still be pending."""
+        """Called after a request, or a slice of a request, was handled; the request may still be pending."""
 
     def resumed(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """Called before the next slice of a request is handled; ``handled`` follows."""
+        """Called before the next slice of a request is handled; ``handled`` is called after the slice."""
 
     def stored(self, broker: Broker, call: Call[Any], offsets: Offsets, now: float) -> None:
-        """Called after a commit, or a slice of it, was stored according to the journal, before its response."""
+        """Called when the journal reports a stored commit, or a slice of a commit, before the response."""
 
     def ticked(self, broker: Broker, now: float) -> None:
         """Called after all due deadlines were handled."""
 
     def acknowledged(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
-        """Called when a response is sent to the client, after its changes are durable."""
+        """Called when a response is sent to the client; the changes of the request are synced."""
 
     def closed(self, broker: Broker, call: Call[Any], now: float) -> None:
         """Called when the connection of a pending request was closed."""
 
     def stood(self, seconds: float) -> None:
-        """Called when the broker's loop blocks for ``seconds``, or its clock jumps ahead by that."""
+        """Called when the broker's event loop blocks for ``seconds``, or its clock jumps ahead by ``seconds``."""
 
     def gone(self, broker: Broker, now: float) -> None:
         """Called when the process has crashed and lost its memory and some unsynced bytes."""
@@ -75,7 +83,7 @@ class Watcher:
         """Called after the process has restarted from its log."""
 
     def inspect(self, broker: Broker, now: float) -> None:
-        """Called from time to time to check the whole state."""
+        """Called repeatedly during a run, and in its last phases, to check the whole state."""
 
     def healed(self, broker: Broker, now: float) -> None:
         """Called after the last fault, when all groups have had time to recover."""
@@ -85,7 +93,7 @@ class Watcher:
 
 
 def is_away(broker: Broker, group_id: str) -> bool:
-    """Return whether a group has no coordinator: its partition has no leader, or the leader has not loaded it yet."""
+    """Return whether a group has no active coordinator: its partition has no leader, or the leader still loads it."""
     partition = broker.cluster.topics[OFFSETS_TOPIC].partition_of(group_id)
     return (
         partition.leader == NO_LEADER
@@ -122,7 +130,7 @@ class Watchers:
 
 
 class Origins:
-    """The origin of responses: the incarnation of the group, and its coordinator, that each response comes from.
+    """A record of the group incarnation and the coordinator that created each response.
 
     A response that waits for the disk may be sent after its group was deleted or has moved to another coordinator.
     """
@@ -142,16 +150,21 @@ class Origins:
         self._answers[ticket] = self._deleted[group], self._left[group]
 
     def check_origin(self, ticket: Ticket, group: str) -> tuple[bool, bool]:
-        """Return whether a response is from the current incarnation of its group, and from its coordinator."""
+        """Remove a response from the record and check its origin.
+
+        Returns:
+            Whether the response is from the current incarnation of its group, and whether it is also from the group's
+            current coordinator.
+        """
         deleted, left = self._answers.pop(ticket, (-1, -1))
         lives = deleted == self._deleted[group]
         return lives, lives and left == self._left[group]
 
     def gone(self) -> None:
-        """Forget the responses that waited for the disk: they are never sent after a crash."""
+        """Forget the responses that wait for the disk, because they are never sent after a crash."""
         self._answers.clear()
 
 
 def remove_group(entries: dict[tuple[str, int], V], group: str) -> dict[tuple[str, int], V]:
-    """Remove and return the entries of a group from a dict by group and generation."""
+    """Remove and return all entries of a group. ``entries``: (group, generation) -> value."""
     return {key: entries.pop(key) for key in list(entries) if key[0] == group}

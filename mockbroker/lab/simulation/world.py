@@ -1,4 +1,4 @@
-"""One run in three phases: faults, recovery of all groups, and the departure of all clients."""
+"""A run of the simulation in three phases: faults, recovery of all groups, and stop of all clients."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ KINDS: Mapping[str, type[Client]] = {
     "committer": Committer,
     "transactional": Transactional,
 }
-LONGEST_RUN = 900.0  # longest phase of faults, virtual seconds; few members make few events
+LONGEST_RUN = 900.0  # maximum duration of the phase with faults, virtual seconds
 CHECKED_EVERY = 16  # events between two liveness checks during recovery
-MOST_EVENTS = 20  # limit of events during recovery, as a multiple of those of the faults
-MOST_PARTITIONS = 12
-NOTICED = 0.3  # part of a killed broker's downtime after which the others notice it
+MOST_EVENTS = 20  # maximum number of events during recovery, as a multiple of the events with faults
+MOST_PARTITIONS = 12  # maximum number of partitions of a topic
+NOTICED = 0.3  # fraction of a killed broker's downtime after which the other brokers notice the loss
 
 
 class World:
-    """The brokers and clients of one run of a script; ``run`` raises Broken when an invariant is violated."""
+    """The brokers and clients of one run of a script."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -93,7 +93,10 @@ class World:
         return self.shell.broker.cluster
 
     def _recovery_time(self, settings: Settings) -> float:
-        """Return the seconds in which a group must settle: two rebalances after crashed members expired."""
+        """Return the maximum time in which a group must become stable, seconds.
+
+        The time is enough for crashed members to expire, and for two rebalances.
+        """
         members = self.script.members
         session = max([m.session for m in members] + [settings.group_consumer_session_timeout_ms / 1000])
         rebalance = max([m.rebalance for m in members], default=0.0)
@@ -102,7 +105,7 @@ class World:
         return 2 * (rebalance + session) + delay + load + 2 * REQUEST_TIMEOUT
 
     def run(self) -> None:
-        """Run all phases. Raises: Broken."""
+        """Run all phases. Raises: Broken if an invariant is violated."""
         self.shell.begin()
         self.admin.start()
         for client in self.clients:
@@ -248,7 +251,7 @@ class World:
         self.shell.broker.frozen_metadata.pop(node, None)
 
     def _swizzle(self, fault: Fault) -> None:
-        """Clog links one after another, and unclog them in another order."""
+        """Clog random links one after another, and unclog these links in another order."""
         some = self._chance.some(self.clients) if self.clients else []
         for client in some:
             self.queue.after(self._chance.between(0.0, fault.value / 2), self._clog, client, LONGEST_RUN)
@@ -338,7 +341,7 @@ class World:
         self._wait(2 * settings.offsets_retention_check_interval_ms / 1000)
         self.shell.watchers.notify("inspect", self.shell.broker, self.shell.now)
         if left := sorted(self.shell.broker.groups):
-            raise Broken("I13", f"{left[0]} was not removed after its offsets should have expired")
+            raise Broken("I13", f"group {left[0]} still exists after its last offset has expired")
 
     def _wait(self, seconds: float) -> None:
         until = self.queue.now + seconds

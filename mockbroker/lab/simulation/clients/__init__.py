@@ -1,1 +1,1 @@
-"""Scripted clients, sans-IO, which follow Kafka's client protocols and retry as real clients do."""
+"""Scripted sans-IO clients, which follow Kafka's client protocols and retry as real clients do."""

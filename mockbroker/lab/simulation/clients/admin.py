@@ -1,4 +1,4 @@
-"""An admin client: each operation is one request to the broker that can serve it."""
+"""An admin client: each operation sends one request to the broker that can handle the request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mockbroker.lab.simulation.network import Wire
 
 
 class Admin(Client):
-    """An admin client, which ignores all responses: the invariants check them.
+    """A scripted admin client. The client ignores all responses, because the invariants check the responses.
 
     Attributes:
         connections: broker id -> connection.

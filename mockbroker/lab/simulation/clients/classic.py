@@ -17,23 +17,23 @@ from mockbroker.lab.simulation.clients.reader import NOT_HERE, NOT_YET, Reader
 
 JOIN_SLACK = 5.0  # seconds that a JoinGroup may take beyond the rebalance timeout, as in Kafka's client
 AWAY, JOINING, SYNCING, STABLE = "away", "joining", "syncing", "stable"
-LOST = (E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION)  # errors after which it owns no partition
+LOST = (E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION)  # errors after which the member owns no partition
 
 
 class ClassicClient(Reader):
     """A member of the classic protocol.
 
-    A static member keeps ``seen_in``, ``gave_up_in`` and ``reported`` over a restart, because it returns to its place
-    without a rebalance. A dynamic member resets them with its member id.
+    A static member keeps ``seen_in``, ``gave_up_in`` and ``reported`` over a restart, because it rejoins without a
+    rebalance. A dynamic member resets these attributes together with its member id.
 
     Attributes:
         state: AWAY, JOINING, SYNCING or STABLE.
-        beating: a heartbeat is in flight.
-        outdated: the JoinGroup or SyncGroup in flight is obsolete; the member joins again after its response.
-        seen_in: generation -> topic -> partitions when the member joined that generation. All are kept until one is
-            stable, since a generation that was not written may be followed by the one before it.
-        gave_up_in: generation in which it revoked partitions and has to rejoin.
-        reported: partitions that the group's leader may believe it to own.
+        beating: whether a heartbeat is in flight.
+        outdated: whether the JoinGroup or SyncGroup in flight is obsolete; the member rejoins after the response.
+        seen_in: generation -> topic -> number of partitions when the member joined that generation. Entries are kept
+            until a generation is stable, because an unwritten generation may be followed by the previous generation.
+        gave_up_in: generation in which the member revoked partitions and has to rejoin; -1 for none.
+        reported: partitions that, as far as the group's leader knows, the member may own.
     """
 
     member_id = ""
@@ -47,9 +47,9 @@ class ClassicClient(Reader):
         self._forget_id()
         self.generation = -1
         self.asked_for = self.topics
-        self.reports: frozenset[plans.Place] = frozenset()  # partitions that it owned when it sent JoinGroup
-        self.there: dict[str, int] = {}  # numbers of partitions when it sent JoinGroup
-        self.owned_since = -1  # the generation of its assignment
+        self.reports: frozenset[plans.Place] = frozenset()  # partitions owned when the last JoinGroup was sent
+        self.there: dict[str, int] = {}  # topic -> number of partitions when the last JoinGroup was sent
+        self.owned_since = -1  # generation of the assignment; -1 for none
         self.beating = False
         self.rejoin_due = False
         self.outdated = False
@@ -61,7 +61,7 @@ class ClassicClient(Reader):
 
     @property
     def strategy(self) -> str:
-        """The name of the protocol in JoinGroup."""
+        """The protocol name that JoinGroup advertises: eager or cooperative."""
         return self.script.kind
 
     @property
@@ -83,7 +83,7 @@ class ClassicClient(Reader):
 
     @property
     def rebalancing(self) -> bool:
-        """Whether a JoinGroup or SyncGroup is in flight; as in Kafka's client there is at most one."""
+        """Whether a JoinGroup or SyncGroup is in flight; as in Kafka's client, at most one request is."""
         waiting = self.coordinator.waiting if self.coordinator is not None else ()
         return any(call.ticket.api_key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP) for call, _, _ in waiting)
 
@@ -116,7 +116,7 @@ class ClassicClient(Reader):
         self.ask(ApiKey.JOIN_GROUP, self.script.version, request, self._joined, self.script.rebalance + JOIN_SLACK)
 
     def join_later(self) -> None:
-        """Join after a random backoff, unless a rejoin is pending already."""
+        """Send JoinGroup after a random backoff, unless a rejoin is already pending."""
         if not self.rejoin_due:
             self.rejoin_due = True
             self.later(BACKOFF * self.dice.random(), self._join_if_due)
@@ -136,9 +136,12 @@ class ClassicClient(Reader):
         match answer.error_code:
             case E.NONE:
                 if self.member_id:
-                    self.reported = self.reports  # replaces what an earlier process reported
+                    self.reported = self.reports  # replaces the earlier process's partitions
                 if self.generation == answer.generation_id and answer.leader != answer.member_id:
-                    self.seen_in = {**self.seen_in, self.generation: self.there}  # it is the leader's to rebalance
+                    self.seen_in = {
+                        **self.seen_in,
+                        self.generation: self.there,
+                    }  # the leader decides whether to rebalance
                 self.member_id, self.generation = answer.member_id, answer.generation_id
                 self.see(self.there)
                 self._sync(answer)
@@ -176,12 +179,12 @@ class ClassicClient(Reader):
         return (plans.cooperative if self.cooperates else plans.round_robin)(subscriptions, partitions)
 
     def see(self, partitions: Mapping[str, int]) -> None:
-        """Remember the partitions of topics that are new in this generation."""
+        """Record the partition counts of topics (topic -> count) for this generation; known topics keep their count."""
         self.seen_in = {**self.seen_in, self.generation: {**partitions, **self.seen}}
 
     @property
     def seen(self) -> Mapping[str, int]:
-        """The partitions of topics in the generation that the member is in."""
+        """Topic -> number of partitions, as recorded for the current generation."""
         return self.seen_in.get(self.generation, {})
 
     def _synced(self, answer: SyncGroupResponse) -> None:
@@ -201,7 +204,7 @@ class ClassicClient(Reader):
         self.owned_since = self.generation
         self.own(share)
         if gives_up or self.asked_for != self.topics:
-            self.join_later()  # to let others get the revoked partitions, or because its subscription changed
+            self.join_later()  # so that others get the revoked partitions, or with the new subscription
 
     # --- heartbeats ---
 
@@ -218,7 +221,7 @@ class ClassicClient(Reader):
         )
         self.ask(ApiKey.HEARTBEAT, 4, request, self._beaten)
         if self.seen != {topic: self.partitions(topic) for topic in self.seen}:
-            self.join_later()  # topics have grown
+            self.join_later()  # a topic has got more partitions
 
     def _beaten(self, answer: HeartbeatResponse) -> None:
         self.beating = False
@@ -226,7 +229,7 @@ class ClassicClient(Reader):
             self.refused(answer.error_code)
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
-        """Change the subscription."""
+        """Subscribe to ``topics``, and rejoin if the member is stable."""
         self.topics = topics
         if self.state == STABLE:
             self.join_later()

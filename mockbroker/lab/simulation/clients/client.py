@@ -16,25 +16,25 @@ from mockbroker.lab.simulation.trace import Trace
 from mockbroker.topics.model import Cluster
 
 BACKOFF = 0.1  # seconds
-REQUEST_TIMEOUT = 5.0
-GROUP, TRANSACTION = 0, 1
+REQUEST_TIMEOUT = 5.0  # seconds
+GROUP, TRANSACTION = 0, 1  # key types of FindCoordinator
 
 
 class Client:
     """A scripted client process.
 
     Attributes:
-        script: its part of the script.
-        name: name in the trace.
+        script: script of this client.
+        name: client name in the trace.
         topics: subscribed topics.
-        up: the process runs.
+        up: whether the process runs.
         life: number of starts; timers of an earlier start are ignored.
-        stands: time until which it is paused, as in a garbage collection.
-        slow: additional seconds of each message.
-        fatal: the error after which it ended, "" for none.
-        link: its network link.
-        bootstrap: connection to any broker.
-        coordinator: connection to its coordinator.
+        stands: virtual time in seconds at which a pause ends; a pause is like a garbage collection.
+        slow: additional network delay of each message, seconds.
+        fatal: name of the error that ended the process; "" for none.
+        link: network link between the client and the brokers.
+        bootstrap: connection to any broker, None if not connected.
+        coordinator: connection to the coordinator, None if not connected.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Client:
         self.slow = 0.0
         self.fatal = ""
         self.link = Link()
-        self._finds = False  # another coordinator lookup is scheduled
+        self._finds = False  # whether another coordinator lookup is scheduled
         self._unread: deque[tuple[Wire, Any, Any]] = deque()
         self.bootstrap: Wire | None = None
         self.coordinator: Wire | None = None
@@ -68,7 +68,7 @@ class Client:
     # --- the process ---
 
     def start(self) -> None:
-        """Start the process without any state, unless it runs."""
+        """Start the process without state from earlier starts; do nothing if the process runs."""
         if self.up:
             return
         self.up, self.fatal = True, ""
@@ -79,7 +79,7 @@ class Client:
         self.find()
 
     def crash(self) -> None:
-        """Crash the process; its host closes the connections."""
+        """Crash the process; the operating system closes its connections."""
         if self.up:
             self.say("crashes")
             self.stop()
@@ -93,7 +93,7 @@ class Client:
         self.bootstrap = self.coordinator = None
 
     def end(self, why: str) -> None:
-        """End the process because of a fatal error."""
+        """End the process because of the fatal error ``why``."""
         self.say(f"ends: {why}")
         self.fatal = why
         self.stop()
@@ -102,7 +102,7 @@ class Client:
         self.trace.add(self.queue.now, f"{self.name} {what}")
 
     def later(self, seconds: float, what: Callable[..., None], *with_: Any) -> None:
-        """Call ``what(*with_)`` after ``seconds``, if the process has not restarted; not before a pause has ended."""
+        """Call ``what(*with_)`` after ``seconds``, or at the end of a pause; never after the process has ended."""
         self.queue.after(seconds, self._now, self.life, what, with_)
 
     def _now(self, life: int, what: Callable[..., None], with_: tuple[Any, ...]) -> None:
@@ -119,10 +119,10 @@ class Client:
         """Reset the state at the start of the process."""
 
     def ready(self) -> None:
-        """Continue, because the coordinator is known."""
+        """Continue after the coordinator was found."""
 
     def leave(self) -> None:
-        """Stop cleanly."""
+        """Leave the group, if any, and stop the process."""
         self.stop()
 
     @property
@@ -173,7 +173,15 @@ class Client:
     # --- requests ---
 
     def ask(self, api_key: int, version: int, request: object, then: Callable[..., None], timeout: float = 0.0) -> None:
-        """Ask the coordinator; without one nothing is asked, and ``ready`` comes later."""
+        """Send a request to the coordinator; send nothing if no coordinator is connected.
+
+        Args:
+            api_key: API key of the request.
+            version: version of the request.
+            request: body of the request.
+            then: callback for the response body.
+            timeout: request timeout in seconds; 0 for REQUEST_TIMEOUT.
+        """
         if self.coordinator is not None:
             self._send(self.coordinator, api_key, version, request, then, timeout)
 
@@ -190,7 +198,7 @@ class Client:
         self.later(timeout or REQUEST_TIMEOUT, self._late, to, to.correlation)
 
     def _late(self, to: Wire, correlation: int) -> None:
-        """Close the connection if a request on it has timed out."""
+        """Close a connection if the request with ``correlation``, or an earlier request, still has no response."""
         if to.open and to.waiting and to.waiting[0][0].ticket.correlation_id <= correlation:
             self.say("waits no longer for an answer")
             self.network.close(to)
@@ -200,7 +208,7 @@ class Client:
         return self.script.delay * (0.5 + self.dice.random()) + self.slow
 
     def receive(self, connection: Wire, call: Any, response: Any) -> None:
-        """Handle a response, or keep it while the process is paused."""
+        """Handle a response; while the process is paused, queue the response."""
         if self.queue.now < self.stands or self._unread:
             self._unread.append((connection, call, response))
             self.later(0.0, self._read)
@@ -208,7 +216,7 @@ class Client:
             self._take(connection, call, response)
 
     def _read(self) -> None:
-        """Handle the responses that arrived during a pause, in order."""
+        """Handle the responses that were queued during a pause, in order."""
         while self._unread:
             connection, call, response = self._unread.popleft()
             if self.up and connection.open:
@@ -216,7 +224,7 @@ class Client:
 
     def _take(self, connection: Wire, call: Any, response: Any) -> None:
         asked, then, _ = connection.waiting.popleft()
-        assert asked is call, f"{self.name}: the answer to {call.ticket} came instead of that to {asked.ticket}"
+        assert asked is call, f"{self.name}: got the response to {call.ticket}, expected the response to {asked.ticket}"
         then(response)
 
     def disconnected(self, connection: Wire) -> None:
@@ -233,7 +241,7 @@ class Client:
     # --- metadata ---
 
     def partitions(self, topic: str) -> int:
-        """Return the number of partitions of a topic; 0 if it does not exist."""
+        """Return the number of partitions of a topic; 0 if the topic does not exist."""
         metadata = self._cluster().topics.get(topic)
         return len(metadata.partitions) if metadata else 0
 

@@ -24,11 +24,11 @@ class ConsumerClient(Reader):
     Attributes:
         member_id: member id.
         epoch: member epoch.
-        held: partitions that it reads, by topic id.
-        target: partitions of its last assignment.
-        said: partitions that it reported last, None for none.
-        full: the next heartbeat has all fields.
-        beating: a heartbeat is in flight.
+        held: owned partitions, as (topic id, partition).
+        target: partitions of the last assignment.
+        reported: owned partitions at the last heartbeat; None before the first heartbeat.
+        full: whether the next heartbeat contains all fields.
+        beating: whether a heartbeat is in flight.
         interval: heartbeat interval, seconds.
     """
 
@@ -95,7 +95,7 @@ class ConsumerClient(Reader):
             self.later(BACKOFF * self.dice.random(), self._reconcile)
 
     def _reconcile(self) -> None:
-        """Revoke and add partitions so that it reads its assignment, and report that; wait for the next poll first."""
+        """Own exactly the assigned partitions, and send a heartbeat that reports this; wait until the client polls."""
         if not self.polling:
             self.queue.at(self.polls_at, self._now, self.life, self._reconcile, ())
             return
@@ -110,14 +110,14 @@ class ConsumerClient(Reader):
         self.own(frozenset(places))
 
     def _lose(self) -> None:
-        """Drop all partitions and join again from scratch."""
+        """Drop all partitions; the next heartbeat joins the group from scratch."""
         self.epoch = JOINING
         self.target = frozenset()
         self.reported = None
         self._hold(frozenset())
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
-        """Change the subscription."""
+        """Subscribe to ``topics`` from the next heartbeat on."""
         self.topics = topics
         self.full = True
 
@@ -132,7 +132,7 @@ class ConsumerClient(Reader):
             self.later(BACKOFF * self.dice.random(), self.heartbeat)
         elif error == E.UNRELEASED_INSTANCE_ID:
             self.later(10 * BACKOFF, self.heartbeat)
-        elif error != E.STALE_MEMBER_EPOCH:  # of a commit: the next heartbeat brings the epoch
+        elif error != E.STALE_MEMBER_EPOCH:  # of a commit: the next heartbeat returns the new epoch
             self.end(E(error).name)
 
     def leave(self) -> None:

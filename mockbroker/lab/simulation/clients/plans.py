@@ -1,6 +1,6 @@
-"""Assignments by the leader of a classic group. Pure.
+"""Assignors for the leader of a classic group. Pure.
 
-These are not Kafka's assignors: the broker never inspects an assignment, so any fair one serves.
+They differ from Kafka's assignors, which does not matter: the broker never inspects an assignment.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Subscription:
 
     Attributes:
         topics: subscribed topics.
-        owned: partitions that it owns.
-        generation: generation in which it was assigned them.
+        owned: partitions that the member owns.
+        generation: generation that assigned the owned partitions; -1 for none.
     """
 
     topics: tuple[str, ...]
@@ -60,7 +60,7 @@ def decoded_share(assignment: bytes) -> frozenset[Place]:
 
 
 def by_topic(share: frozenset[Place]) -> dict[str, list[int]]:
-    """Return topic -> partitions, both sorted."""
+    """Return a share as topic -> partitions, both sorted."""
     partitions: dict[str, list[int]] = {}
     for topic, index in sorted(share):
         partitions.setdefault(topic, []).append(index)
@@ -68,12 +68,16 @@ def by_topic(share: frozenset[Place]) -> dict[str, list[int]]:
 
 
 def round_robin(members: Mapping[str, Subscription], partitions: Mapping[str, int]) -> dict[str, frozenset[Place]]:
-    """Assign each partition to the subscribed member with the fewest partitions."""
+    """Assign each partition to the subscribed member with the fewest partitions; return member -> share."""
     return _filled(members, partitions, {name: set() for name in sorted(members)})
 
 
 def cooperative(members: Mapping[str, Subscription], partitions: Mapping[str, int]) -> dict[str, frozenset[Place]]:
-    """Assign cooperatively: members keep partitions up to a fair share; moving ones stay unassigned until revoked."""
+    """Assign cooperatively; return member -> share.
+
+    Members keep their partitions up to a fair share. A partition that moves stays unassigned until its owner has
+    revoked it.
+    """
     owners: dict[Place, tuple[int, str]] = {}
     for name, said in sorted(members.items()):
         for place in sorted(said.owned):

@@ -11,7 +11,7 @@ from kwire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from mockbroker.lab.simulation.clients.client import BACKOFF, Client
 from mockbroker.lab.simulation.clients.plans import Place, by_topic
 
-MOST_READ = 50  # records between two commits
+MOST_READ = 50  # maximum number of records between two commits
 
 NOT_HERE = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 NOT_YET = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -21,10 +21,10 @@ class Reader(Client):
     """A client that reads partitions and commits offsets.
 
     Attributes:
-        positions: partition -> next offset, once the committed offset is known.
-        owned: partitions that it reads.
-        wants: an OffsetFetch is in flight.
-        polls_at: time of the next poll while it has stopped polling.
+        positions: partition -> next offset to read; only partitions whose committed offset was fetched.
+        owned: partitions that the client reads.
+        wants: whether an OffsetFetch is in flight.
+        polls_at: virtual time in seconds before which the client does not poll.
     """
 
     commit_version = 8
@@ -38,7 +38,7 @@ class Reader(Client):
 
     @property
     def identity(self) -> tuple[str, int]:
-        """Member id, and generation or member epoch, for commits."""
+        """The member id, and the generation or member epoch, that commits contain."""
         raise NotImplementedError
 
     @property
@@ -46,7 +46,7 @@ class Reader(Client):
         return self.queue.now >= self.polls_at
 
     def own(self, share: frozenset[Place]) -> None:
-        """Read exactly these partitions from now on; new ones start at their committed offsets."""
+        """Read exactly the partitions in ``share`` from now on; added partitions start at their committed offsets."""
         self.owned = share
         self.positions = {place: at for place, at in self.positions.items() if place in share}
         self.fetch_positions()

@@ -16,23 +16,24 @@ from mockbroker.lab.simulation.clients.plans import Place
 from mockbroker.lab.simulation.clients.reader import NOT_HERE
 from mockbroker.lab.simulation.network import Wire
 
-TIMEOUT_MS = 10_000
+TIMEOUT_MS = 10_000  # transaction timeout
 ABORTED = 0.3  # probability that a transaction is aborted
-MOST_OFFSET = 1_000_000  # committed only by zombies
+MOST_OFFSET = 1_000_000  # an offset that only fenced producers (zombies) commit
 ZOMBIES = 0.3  # probability that a fenced producer sends another request
 
 
 class Transactional(Client):
-    """A transactional producer. Requests in order: InitProducerId, AddOffsetsToTxn, TxnOffsetCommit, EndTxn.
+    """A transactional producer.
 
-    After an error it starts again with InitProducerId.
+    The producer sends InitProducerId, then for each transaction AddOffsetsToTxn, TxnOffsetCommit and EndTxn. After an
+    error it starts again with InitProducerId.
 
     Attributes:
-        producer: producer id and epoch, None before InitProducerId.
-        keeper: connection to the group coordinator; ``coordinator`` is the transaction coordinator.
-        busy: a transaction is open.
-        offset: last committed offset.
-        former: producer id and epoch before the last InitProducerId, of the zombie.
+        producer: producer id and epoch; None before InitProducerId.
+        keeper: connection to the group coordinator; ``coordinator`` is the connection to the transaction coordinator.
+        busy: whether a transaction is open.
+        offset: last offset sent in a TxnOffsetCommit.
+        former: producer id and epoch of the last InitProducerId, which the next InitProducerId fences; None at first.
     """
 
     former: tuple[int, int] | None = None
@@ -52,7 +53,7 @@ class Transactional(Client):
         self._anew()
 
     def _anew(self) -> None:
-        """Send InitProducerId, which aborts an open transaction."""
+        """Send InitProducerId, for which the coordinator aborts an open transaction."""
         self.producer, self.busy = None, False
         request = InitProducerIdRequest(transactional_id=self.key[0], transaction_timeout_ms=TIMEOUT_MS)
         self.ask(ApiKey.INIT_PRODUCER_ID, 4, request, self._begun)
@@ -67,7 +68,7 @@ class Transactional(Client):
             self.later(self.script.commit * self.dice.random(), self._haunt, *former)
 
     def _haunt(self, producer_id: int, epoch: int) -> None:
-        """Send requests of the fenced producer, which must be refused; their responses are ignored."""
+        """Send requests with a fenced producer epoch, which the broker must refuse; the responses are ignored."""
         identity: dict[str, Any] = {
             "transactional_id": self.key[0],
             "producer_id": producer_id,

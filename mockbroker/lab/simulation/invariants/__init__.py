@@ -23,7 +23,7 @@ from mockbroker.lab.simulation.watching import Watcher
 
 
 def watchers(longest_wait: float) -> list[Watcher]:
-    """Return new watchers for one run. ``longest_wait``: longest time of a request without a response, seconds."""
+    """Return new watchers for one run. ``longest_wait``: maximum time that a request may be pending, seconds."""
     model = Model()
     return [
         OneOwner(),

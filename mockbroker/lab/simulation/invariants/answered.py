@@ -1,4 +1,4 @@
-"""I7 and I8: every request is answered once, in order and in time."""
+"""I7 and I8: every request gets exactly one response, in order and in time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mockbroker.lab.simulation.watching import Broken, Watcher
 class Answered(Watcher):
     """The checker of I7 and I8.
 
-    No response is expected for a request whose connection was closed, nor for the SyncGroup of a removed member, which
+    Two requests need no response: a request whose connection was closed, and the SyncGroup of a removed member, which
     Kafka drops.
     """
 
@@ -24,7 +24,7 @@ class Answered(Watcher):
     def __init__(self, longest: float) -> None:
         self._longest = longest
         self._asked: dict[Ticket, tuple[Call[Any], float]] = {}
-        self._last: dict[int, int] = {}  # correlation id answered last, by connection
+        self._last: dict[int, int] = {}  # connection number -> correlation id of the last response
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
         self._asked[call.ticket] = call, now
@@ -34,11 +34,11 @@ class Answered(Watcher):
         self._asked.pop(ticket, None)
         if ticket.correlation_id <= self._last.get(ticket.connection, 0):
             raise Broken(
-                "I8", f"{ticket} was answered after request {self._last[ticket.connection]} of the same connection"
+                "I8", f"{ticket} got its response after request {self._last[ticket.connection]} of the same connection"
             )
         self._last[ticket.connection] = ticket.correlation_id
         if not isinstance(response, APIS[ticket.api_key].response):
-            raise Broken("I8", f"{ticket} was answered with the wrong type of response, {type(response).__name__}")
+            raise Broken("I8", f"{ticket} got a response of the wrong type, {type(response).__name__}")
 
     def closed(self, broker: Broker, call: Call[Any], now: float) -> None:
         self._asked.pop(call.ticket, None)
@@ -59,7 +59,7 @@ class Answered(Watcher):
                 raise self.broken(f"JoinGroup {ticket} has no response, but is not pending in its group")
 
     def _is_parked(self, broker: Broker, call: Call[Any]) -> bool:
-        """Return whether a JoinGroup is pending in its group, or was replaced by a newer one of the same member."""
+        """Return whether a JoinGroup, or a newer JoinGroup of the same member, is pending in its group."""
         group = broker.groups.get_as(call.request.group_id, ClassicGroup)
         if group is None:
             return False

@@ -15,7 +15,7 @@ from mockbroker.lab.simulation.watching import Offsets, Watcher, is_away
 
 
 class CommitsKept(Watcher):
-    """The checker of I4: OffsetFetch returns the last committed offsets, by comparison with the model."""
+    """The checker of I4. Compares the offsets that OffsetFetch returns with the model."""
 
     name = "I4"
 
@@ -23,10 +23,10 @@ class CommitsKept(Watcher):
         self.model = model
         self._asked: dict[
             Ticket, dict[str, tuple[dict[Place, int], set[Place]]]
-        ] = {}  # as it was, and what was unstable
+        ] = {}  # pending OffsetFetch -> group -> committed offsets and unstable partitions
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """Keep the offsets before an OffsetFetch, which also one in several slices must return."""
+        """Store the offsets before an OffsetFetch: it must return these, even if it is handled in several slices."""
         if call.ticket.api_key == ApiKey.OFFSET_FETCH:
             names = [group.group_id for group in call.request.groups]
             self._asked[call.ticket] = {name: (self.model.of(name), self.model.unstable(name)) for name in names}
@@ -44,7 +44,7 @@ class CommitsKept(Watcher):
             if wrong := self.model.answered(call, response, now):
                 raise self.broken(wrong)
             for group in {key[0]: None for transaction in self.model.unsettled for key in transaction}:
-                if not is_away(broker, group):  # a commit of it was noted when it was made
+                if not is_away(broker, group):  # the journal reports a commit for a loaded group
                     self.model.settle(group, {})
 
     def _fetched(self, group: Any, expected: dict[Place, int], pending: set[Place], *, stable: bool) -> None:
@@ -63,7 +63,7 @@ class CommitsKept(Watcher):
         self.model.acknowledged(call)
 
     def back(self, broker: Broker, now: float) -> None:
-        """Check that each offset after a crash is the acknowledged one, or a later unacknowledged one."""
+        """Check that each offset after a crash is the last acknowledged offset, or a later unacknowledged offset."""
         held: dict[int, dict[Key, int]] = {}
         there: dict[Key, int] = {}
         for group_id, group in broker.groups.items():

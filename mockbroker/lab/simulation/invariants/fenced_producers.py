@@ -10,13 +10,13 @@ from mockbroker.broker.broker import Broker
 from mockbroker.lab.simulation.model import accepted
 from mockbroker.lab.simulation.watching import Watcher
 
-Producer = tuple[int, int]  # id and epoch
+Producer = tuple[int, int]  # producer id and epoch
 
 
 class FencedProducers(Watcher):
-    """The checker of I19: it keeps the producer of the last InitProducerId of each transactional id.
+    """The checker of I19. Records the producer of the last InitProducerId of each transactional id.
 
-    A crash may undo an InitProducerId that was not acknowledged.
+    A crash may undo an unacknowledged InitProducerId.
 
     Source: Kafka's TransactionCoordinator.
     """
@@ -49,5 +49,6 @@ class FencedProducers(Watcher):
         newest = self._newest.get(request.transactional_id, producer)
         if producer < newest:
             raise self.broken(
-                f"{request.transactional_id}: a request of {producer} was accepted, but the producer is {newest}"
+                f"{request.transactional_id}: a request with the producer id and epoch {producer} was accepted,"
+                f" but the current ones are {newest}"
             )

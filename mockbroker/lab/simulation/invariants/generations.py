@@ -16,11 +16,11 @@ from mockbroker.lab.simulation.watching import Origins, Watcher
 class Generations(Watcher):
     """The checker of I2.
 
-    A deleted group starts from scratch. Epochs of members of the consumer protocol start at the group epoch.
+    A deleted group starts again at generation 0. In the consumer protocol, a member epoch starts at the group epoch.
 
-    A generation whose coordinator was lost before the leader's SyncGroup is not written, and its number is used again
-    by the next coordinator, as in Kafka (fixtures/failover, an_unwritten_generation_is_forgotten). The generations in
-    JoinGroup responses are therefore compared only among responses of the same coordinator.
+    A generation is written with the leader's SyncGroup. If its coordinator is lost earlier, the next coordinator uses
+    the same number again, as in Kafka (fixtures/failover, an_unwritten_generation_is_forgotten). Therefore only the
+    JoinGroup responses of one coordinator are compared with each other.
     """
 
     name = "I2"
@@ -28,7 +28,7 @@ class Generations(Watcher):
     def __init__(self) -> None:
         self._reached: dict[str, int] = {}
         self._returned: dict[str, int] = {}
-        self._settled: dict[str, int] = {}  # acknowledged in a SyncGroup, or in a heartbeat of the consumer protocol
+        self._settled: dict[str, int] = {}  # acknowledged by a SyncGroup or ConsumerGroupHeartbeat response
         self._origins = Origins()
         self._members: dict[tuple[str, str], int] = {}
 
@@ -53,14 +53,16 @@ class Generations(Watcher):
                 self._grows(event)
 
     def _loaded(self, group: str, generation: int) -> None:
-        """Check that a new coordinator has loaded at least the last settled generation."""
+        """Check that a new coordinator has not loaded a generation before the last acknowledged generation."""
         if generation < self._settled.get(group, generation):
-            raise self.broken(f"{group} was loaded in generation {generation}, but {self._settled[group]} was settled")
+            raise self.broken(
+                f"{group} was loaded in generation {generation}, but {self._settled[group]} was acknowledged"
+            )
         self._reached[group] = generation
         self._returned.pop(group, None)
 
     def gone(self, broker: Broker, now: float) -> None:
-        """Forget the unsettled generations, which a crash may undo."""
+        """Forget the unacknowledged generations, which a crash may undo."""
         self._reached.clear()
         self._returned.clear()
         self._origins.gone()
@@ -68,12 +70,14 @@ class Generations(Watcher):
     def back(self, broker: Broker, now: float) -> None:
         for group, settled in self._settled.items():
             if group not in broker.groups:
-                raise self.broken(f"{group} is missing after a crash, but generation {settled} was settled")
+                raise self.broken(f"{group} is missing after a crash, but generation {settled} was acknowledged")
 
     def _grows(self, event: Event) -> None:
         reached = self._reached.get(event.group)
         if reached is not None and event.generation != reached + 1:
-            raise self.broken(f"{event.event} of {event.group}: generation {event.generation} follows {reached}")
+            raise self.broken(
+                f"{event.event} of {event.group} in generation {event.generation}, expected generation {reached + 1}"
+            )
         self._reached[event.group] = event.generation
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
@@ -100,7 +104,9 @@ class Generations(Watcher):
                 return
             before = self._members.get((group, member), 0)
             if response.member_epoch < before and call.request.member_epoch:
-                raise self.broken(f"{member} of {group} was at epoch {before} and got epoch {response.member_epoch}")
+                raise self.broken(
+                    f"{member} of {group} was in epoch {before}, but got the lower epoch {response.member_epoch}"
+                )
             self._members[group, member] = response.member_epoch
             self._settled[group] = max(response.member_epoch, self._settled.get(group, 0))
             if response.member_epoch > self._reached.get(group, response.member_epoch):
@@ -108,7 +114,9 @@ class Generations(Watcher):
 
     def _rises(self, group: str, returned: int) -> None:
         if returned < self._returned.get(group, returned):
-            raise self.broken(f"{group} returned generation {self._returned[group]}, and later {returned}")
+            raise self.broken(
+                f"{group} returned generation {self._returned[group]}, and later the lower generation {returned}"
+            )
         self._returned[group] = returned
 
     def inspect(self, broker: Broker, now: float) -> None:
@@ -119,4 +127,4 @@ class Generations(Watcher):
                     f"{group_id} is in generation {at}, but its last rebalance began {self._reached[group_id]}"
                 )
             if at < self._settled.get(group_id, at):
-                raise self.broken(f"{group_id} is in generation {at}, but {self._settled[group_id]} was settled")
+                raise self.broken(f"{group_id} is in generation {at}, but {self._settled[group_id]} was acknowledged")

@@ -1,4 +1,4 @@
-"""I17: the leader of a classic group stays the leader while it is a member and joins."""
+"""I17: the leader of a classic group remains the leader if it rejoins in a rebalance."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from mockbroker.broker.journal import Event
 from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.lab.simulation.watching import Watcher
 
-# After these events the group has no leader to keep.
+# Events after which the next leader may be any member.
 GONE = (EventKind.UNLOAD, EventKind.DELETE, EventKind.UPGRADE, EventKind.DOWNGRADE)
 
 
 class Leadership(Watcher):
-    """The checker of I17. Static members are identified by instance id: they keep the leadership over a restart.
+    """The checker of I17. Static members are identified by instance id, because leadership survives their restart.
 
     Source: Kafka's ClassicGroup (maybeElectNewJoinedLeader, replaceStaticMember).
     """

@@ -15,15 +15,15 @@ from mockbroker.lab.simulation.watching import Watcher, is_away
 
 
 class MembersCommit(Watcher):
-    """The checker of I6, from the group's state before each request and the member ids that were fenced or left.
+    """The checker of I6. Uses the group's state before each request, and the ids of fenced and former members.
 
-    A transaction that names no member may commit to any group (Kafka's rule for producers without group metadata).
+    A TxnOffsetCommit without a member id may commit to any group (Kafka's rule for producers without group metadata).
     """
 
     name = "I6"
 
     def __init__(self) -> None:
-        self._refusals: dict[Ticket, list[str]] = {}  # for each slice: why it must be refused, "" if it must not
+        self._refusals: dict[Ticket, list[str]] = {}  # for each slice: why it must be refused, "" if it may be accepted
         self._holders: dict[tuple[str, str], str] = {}  # group and instance id -> member id
         self._fenced: dict[tuple[str, str], None] = {}
 
@@ -39,7 +39,7 @@ class MembersCommit(Watcher):
             if broker.coordinator(group_id) != node:
                 why = f"broker {node} is not the coordinator"
             elif is_away(broker, group_id):
-                why = f"broker {node} has not read the group yet"
+                why = f"broker {node} has not loaded the group yet"
             self._refusals[call.ticket].append(why)
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
@@ -56,7 +56,7 @@ class MembersCommit(Watcher):
 
     def noted(self, broker: Broker, event: Event) -> None:
         if event.event in (EventKind.LOAD, EventKind.DELETE):
-            # a member that left during a rebalance may be in again, as that was not written yet
+            # a member that left during a rebalance may be a member again: the leave was not written yet
             self._fenced = {key: None for key in self._fenced if key[0] != event.group}
 
     def gone(self, broker: Broker, now: float) -> None:
@@ -64,7 +64,7 @@ class MembersCommit(Watcher):
         self._refusals.clear()
 
     def _committed(self, broker: Broker, call: Call[Any], response: Any) -> None:
-        """Check that each slice of a commit was accepted or refused by the group's state before it."""
+        """Check that each slice of a commit was accepted or refused as the group's state before the slice requires."""
         errors = [partition.error_code for topic in response.topics for partition in topic.partitions]
         commit = f"a commit to {call.request.group_id} by {call.request.member_id!r}"
         for number, why in enumerate(self._refusals.pop(call.ticket, [])):
@@ -95,7 +95,7 @@ class MembersCommit(Watcher):
             return "the member was fenced or has left"
         member = group.members.get(member_id)
         if member is None:
-            return "it is not a member"
+            return "the client is not a member"
         consumers = broker.groups.get_as(request.group_id, ConsumerGroup)
         at = group.generation if consumers is None else consumers.members[member_id].epoch
-        return "" if generation == at else f"its generation or epoch is {generation}, not {at}"
+        return "" if generation == at else f"the generation or epoch of the commit is {generation}, not {at}"

@@ -1,4 +1,4 @@
-"""I13: the broker's state is bounded by its clients, and is removed with them."""
+"""I13: the size of the broker's state is limited by its clients; without clients the state is removed."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.lab.simulation.watching import Watcher
 
-OF_A_GROUP = 3  # deadlines of a group besides those of its members
+OF_A_GROUP = 3  # maximum number of deadlines of a group, not counting the deadlines of members
 
 
 class NothingLeft(Watcher):
-    """The checker of I13."""
+    """The checker of I13. Compares counts of deadlines, members and pending requests with their limits."""
 
     name = "I13"
 
@@ -58,7 +58,7 @@ class NothingLeft(Watcher):
         for wrong, what in (
             (
                 group.partition_epochs.keys() != owned.keys(),
-                "has owners of partitions that differ from its members' assignments",
+                "has a map of partition owners that differs from its members' assignments",
             ),
             (len(group.timers) > 4 * len(group.members) + OF_A_GROUP, "has too many deadlines"),
             (any(name not in group.members for name in group.target), "has a target assignment for a non-member"),
@@ -75,11 +75,13 @@ class NothingLeft(Watcher):
         for group in broker.groups.values():
             unused = group.pending_member_count
             if len(group.timers) or unused or group.members:
-                raise self.broken(f"{group.group_id} still has {len(group.timers)} deadlines and unused ids {unused}")
+                raise self.broken(
+                    f"{group.group_id} still has {len(group.timers)} deadlines and {unused} unused member ids"
+                )
             if group.offsets.pending_transactional:
-                raise self.broken(f"{group.group_id} still has pending offsets of transactions that have no producer")
+                raise self.broken(f"{group.group_id} still has pending offsets of transactions without a producer")
         left = [key for key in (*broker.groups, SWEEP) if key in broker.deadlines]
         if len(broker.deadlines) > len(left):
-            raise self.broken(f"{len(broker.deadlines) - len(left)} deadlines are left without an owner")
+            raise self.broken(f"{len(broker.deadlines) - len(left)} deadlines belong to no group")
         if broker.fetch_purgatory.pending:
-            raise self.broken(f"{len(broker.fetch_purgatory.pending)} fetches are pending without a client")
+            raise self.broken(f"{len(broker.fetch_purgatory.pending)} Fetch requests are pending without a client")

@@ -14,7 +14,7 @@ from mockbroker.lab.simulation.watching import Watcher, is_away
 
 
 class OffsetsByCommit(Watcher):
-    """The checker of I5: the broker's offsets equal those of the model after each request."""
+    """The checker of I5. Compares the broker's committed offsets with the model after each request."""
 
     name = "I5"
 
@@ -30,7 +30,7 @@ class OffsetsByCommit(Watcher):
         stored = self._model.offsets.get(event.group, {}).get(place)
         retention = broker.settings.offsets_retention_minutes * 60
         if stored is None or event.time_ms / 1000 - stored.at < retention - 0.002:
-            raise self.broken(f"{place} of {event.group} expired within the retention of {retention} s")
+            raise self.broken(f"the offset of {place} in {event.group} expired within the retention of {retention} s")
         self._model.forget(event.group, place)
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
@@ -56,7 +56,9 @@ class OffsetsByCommit(Watcher):
             self._compare(broker, group)
         for group, stored in self._model.offsets.items():
             if stored and group not in broker.groups and not is_away(broker, group):
-                raise self.broken(f"{group} is missing, with {len(stored)} committed offsets")
+                raise self.broken(
+                    f"group {group} does not exist, but {len(stored)} of its committed offsets have not expired"
+                )
 
     def _compare(self, broker: Broker, group_id: str) -> None:
         group = broker.groups.get(group_id)
@@ -66,4 +68,6 @@ class OffsetsByCommit(Watcher):
         expected = self._model.of(group_id)
         if held != expected:
             place = next(place for place in [*expected, *held] if held.get(place) != expected.get(place))
-            raise self.broken(f"{place} of {group_id} is {held.get(place)}, but {expected.get(place)} was committed")
+            raise self.broken(
+                f"the offset of {place} in {group_id} is {held.get(place)}, but {expected.get(place)} was committed"
+            )

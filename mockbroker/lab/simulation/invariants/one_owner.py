@@ -17,10 +17,12 @@ from mockbroker.lab.simulation.watching import Origins, Watcher, remove_group
 class OneOwner(Watcher):
     """The checker of I1.
 
-    Classic protocol: in a generation no partition is assigned to two members. KIP-848: a member owns its assigned
-    partitions until it reports that it revoked them, or is removed. Kafka's protocol allows two readers, which is no
-    violation, if the first was removed and does not know it yet, or if it sent a full heartbeat while reconciling,
-    which reports the new partitions as not owned.
+    Classic protocol: a partition has at most one owner in a generation.
+
+    Consumer protocol (KIP-848): a member owns a partition from the assignment on, until the member reports the
+    partition as revoked or is removed. As in Kafka, two clients may still read the same partition, which is no
+    violation: a removed member reads until it learns of its removal, and a member that sends a full heartbeat while
+    reconciling reports its new partitions as not owned.
     """
 
     name = "I1"
@@ -30,12 +32,12 @@ class OneOwner(Watcher):
         self._unloaded: dict[str, dict[tuple[str, int], dict[tuple[str, int], str]]] = {}
         self._origins = Origins()
         self._connections: dict[tuple[str, str], int] = {}
-        self._reads: dict[str, dict[str, frozenset[Any]]] = {}  # by group and member
+        self._reads: dict[str, dict[str, frozenset[Any]]] = {}  # group -> member -> partitions
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """Reduce a member's partitions to those that its heartbeat reports.
+        """Remove the partitions that a member's heartbeat reports as revoked.
 
-        A report on an older connection is ignored, and so are partitions that the member had revoked before.
+        Heartbeats on an older connection are ignored.
         """
         if call.ticket.api_key != ApiKey.CONSUMER_GROUP_HEARTBEAT:
             return
@@ -83,7 +85,7 @@ class OneOwner(Watcher):
                 remove_group(self._given, event.group)
             case EventKind.UNLOAD:
                 self._unloaded[event.group] = remove_group(self._given, event.group)
-            case EventKind.LOAD:  # unsettled generations are lost, and their numbers are used again
+            case EventKind.LOAD:  # unwritten generations are lost, and their numbers are used again
                 unloaded = self._unloaded.pop(event.group, {})
                 self._given |= {key: given for key, given in unloaded.items() if key[1] <= event.generation}
             case _:
@@ -94,7 +96,7 @@ class OneOwner(Watcher):
             self._reads.get(event.group, {}).pop(event.member_id, None)
 
     def gone(self, broker: Broker, now: float) -> None:
-        """Forget all assignments: a crash may undo rebalances that were not settled."""
+        """Forget all assignments: a crash may undo rebalances that were not synced to disk."""
         self._given.clear()
         self._unloaded.clear()
         self._origins.gone()
@@ -108,13 +110,13 @@ class OneOwner(Watcher):
             return
         reads = self._reads.setdefault(request.group_id, {})
         for gone in [name for name in reads if name not in group.members]:
-            del reads[gone]  # removed; the replacement of a static member starts without partitions
+            del reads[gone]  # a removed member; the replacement of a static member starts without partitions
         member = response.member_id
-        if request.member_epoch < 0:  # it has stopped, even if its static membership is kept
+        if request.member_epoch < 0:  # the member has stopped, even if its static membership is kept
             reads.pop(member, None)
             return
         if member not in group.members:
-            return  # removed while its response waited for the disk
+            return  # the member was removed while the response waited for the disk
         if response.assignment is not None and self._is_newest(call):
             lines = response.assignment.topic_partitions
             assigned = frozenset((line.topic_id, index) for line in lines for index in line.partitions)

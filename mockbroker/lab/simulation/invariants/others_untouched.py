@@ -12,7 +12,7 @@ from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.groups.coordinated import CoordinatedGroup, as_type
 from mockbroker.lab.simulation.watching import Watcher
 
-# These requests end transactions, and so change the groups with pending offsets.
+# Requests that end transactions, and so change all groups with pending offsets.
 OF_TRANSACTIONS = (
     ApiKey.END_TXN,
     ApiKey.INIT_PRODUCER_ID,
@@ -20,7 +20,7 @@ OF_TRANSACTIONS = (
 
 
 class OthersUntouched(Watcher):
-    """The checker of I15: it compares a fingerprint of all other groups before and after each request."""
+    """The checker of I15. Compares the fingerprints of all other groups before and after each request."""
 
     name = "I15"
 
@@ -41,7 +41,7 @@ class OthersUntouched(Watcher):
         for name, before in self._prints.items():
             group = broker.groups.get(name)
             if group is None or _print(group) != before:
-                raise self.broken(f"{name} was changed by a request for {_group_of(call.request)!r}")
+                raise self.broken(f"group {name} was changed by a request for group {_group_of(call.request)!r}")
 
 
 def _group_of(request: Any) -> str:
@@ -50,7 +50,7 @@ def _group_of(request: Any) -> str:
 
 
 def _print(group: CoordinatedGroup) -> tuple[object, ...]:
-    """Return a fingerprint of a group that changes with nearly every operation and is cheap to compute."""
+    """Return a fingerprint of a group: values that are cheap to read and that nearly every operation changes."""
     offsets = group.offsets
     at: tuple[object, ...] = (group.generation, group.state_name)
     if (consumers := as_type(group, ConsumerGroup)) is not None:

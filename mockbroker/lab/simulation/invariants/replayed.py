@@ -1,4 +1,4 @@
-"""I11: replaying the records of __consumer_offsets gives the groups in memory."""
+"""I11: replaying the records of __consumer_offsets results in the groups in memory."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from mockbroker.groups.records.wall_time import WallClock
 from mockbroker.lab.simulation.watching import Watcher, is_away
 from mockbroker.topics.model import OFFSETS_TOPIC
 
-EVERY = 8  # inspections; replaying all logs takes as long as some hundred requests
+EVERY = 8  # inspections per replay; replaying all logs takes as long as some hundred requests
 SETTLED = (State.STABLE, State.EMPTY)
 
 
 class Replayed(Watcher):
-    """The checker of I11. Of a classic group in a rebalance only the offsets are compared: no more is written."""
+    """The checker of I11. A classic group in a rebalance has no records but its offsets, so only these are compared."""
 
     name = "I11"
 
@@ -55,11 +55,11 @@ class Replayed(Watcher):
 
     def _same(self, what: str, written: object, there: object) -> None:
         if written != there:
-            raise self.broken(f"{what}: {written} in the records, {there} in memory")
+            raise self.broken(f"{what}: {written} according to the records, but {there} in memory")
 
 
 def _settled(group: CoordinatedGroup) -> bool:
-    """Return whether the whole state of a group is in its records."""
+    """Return whether the records of a group contain its whole state."""
     classic = as_type(group, ClassicGroup)
     return classic is None or classic.state in SETTLED
 

@@ -1,4 +1,4 @@
-"""I18: a member that does not revoke its partitions is fenced exactly after its rebalance timeout."""
+"""I18: a member that does not revoke its partitions is fenced after its rebalance timeout, not earlier or later."""
 
 from __future__ import annotations
 
@@ -12,15 +12,21 @@ from mockbroker.broker.journal import Event
 from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember, MemberState, PartitionSet
 from mockbroker.lab.simulation.watching import Watcher
 
-SLACK = 0.05  # seconds: journal times are whole milliseconds, and a tick of its own may follow
+SLACK = 0.05  # tolerance in seconds: journal times are whole milliseconds, and a deadline is handled in a later tick
 REASON = "partitions were not revoked"
 
-Step = tuple[int, PartitionSet, PartitionSet]  # epoch, assigned partitions, partitions to revoke
+Step = tuple[int, PartitionSet, PartitionSet]  # member epoch, assigned partitions, partitions to revoke
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A pending revocation. ``since``: when the member got it; ``timeout``: its rebalance timeout, seconds."""
+    """A pending revocation.
+
+    Attributes:
+        step: state of the member when the revocation began.
+        since: broker time at which the timeout started, seconds.
+        timeout: rebalance timeout of the member, seconds.
+    """
 
     step: Step
     since: float
@@ -28,9 +34,10 @@ class Due:
 
 
 class Revocations(Watcher):
-    """The checker of I18. The time starts when a member gets partitions to revoke, and again with a new coordinator.
+    """The checker of I18.
 
-    The timeout of a static member that has left starts only with the next coordinator, and ends when it returns.
+    The timeout starts when a member gets partitions to revoke, and starts again when another coordinator loads the
+    group. For a static member that has left, only the load starts the timeout, and the member's return ends it.
     Source: Kafka's GroupMetadataManager (scheduleConsumerGroupRebalanceTimeout, onLoaded).
     """
 

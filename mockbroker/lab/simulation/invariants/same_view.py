@@ -20,10 +20,10 @@ class View:
 
     Attributes:
         protocol: protocol in the responses.
-        leader: leader in the responses.
-        metadata: member that got a JoinGroup response -> metadata of its JoinGroup.
-        listed: members in the list that the leader got, None before.
-        shares: member -> assignment in the leader's SyncGroup, None before.
+        leader: name of the leader in the responses.
+        metadata: name of each member that got a JoinGroup response -> metadata in the member's JoinGroup.
+        listed: names of the members in the leader's JoinGroup response; None before that response.
+        shares: member name -> assignment in the leader's SyncGroup; None before that request.
     """
 
     protocol: str | None
@@ -34,7 +34,7 @@ class View:
 
 
 class SameView(Watcher):
-    """The checker of I3. Static members are identified by instance id, because their member id changes."""
+    """The checker of I3. The name of a static member is its instance id, because its member id changes."""
 
     name = "I3"
 
@@ -56,7 +56,7 @@ class SameView(Watcher):
                 remove_group(self._views, event.group)
             case EventKind.UNLOAD:
                 self._unloaded[event.group] = remove_group(self._views, event.group)
-            case EventKind.LOAD:  # unsettled generations are lost, and their numbers are used again
+            case EventKind.LOAD:  # unwritten generations are lost, and their numbers are used again
                 unloaded = self._unloaded.pop(event.group, {})
                 self._views |= {key: view for key, view in unloaded.items() if key[1] <= event.generation}
             case _:
@@ -99,7 +99,7 @@ class SameView(Watcher):
             self._names[group, response.member_id] = request.group_instance_id
         member_name = self._name(group, response.member_id)
         leader = self._name(group, response.leader)
-        key = group, response.generation_id
+        key, at = (group, response.generation_id), f"{group} in generation {response.generation_id}"
         view = self._views.get(key)
         if view is None:
             view = self._views[key] = View(response.protocol_name, leader)
@@ -107,19 +107,19 @@ class SameView(Watcher):
             views = (
                 f"{view.leader} {view.protocol} in one response and {leader} {response.protocol_name} for {member_name}"
             )
-            raise self.broken(f"leader and protocol of {key} differ: {views}")
+            raise self.broken(f"JoinGroup responses of {group} in generation {response.generation_id} differ: {views}")
         view.metadata[member_name] = request.protocols[0].metadata
         if response.members:
             if member_name != leader:
-                raise self.broken(f"{member_name} of {key} got the list of members, but {leader} is the leader")
+                raise self.broken(f"{member_name} got the members of {at}, but {leader} is the leader")
             view.listed = frozenset(self._name(group, member.member_id) for member in response.members)
             for member in response.members:
                 if view.metadata.get(self._name(group, member.member_id), member.metadata) != member.metadata:
-                    raise self.broken(f"the leader of {key} got metadata that {member.member_id} did not send")
+                    raise self.broken(f"the leader of {at} got metadata that {member.member_id} did not send")
         elif member_name == leader and not response.skip_assignment and response.leader == response.member_id:
-            raise self.broken(f"{member_name}, the leader of {key}, got no list of members")
+            raise self.broken(f"{member_name} is the leader of {at}, but its JoinGroup response has no members")
         if view.listed is not None and (missing := [name for name in view.metadata if name not in view.listed]):
-            raise self.broken(f"the list of members for the leader of {key} lacks {missing[0]}")
+            raise self.broken(f"the JoinGroup response of the leader of {at} lacks the member {missing[0]}")
 
     def _synced(self, request: Any, response: Any) -> None:
         view = self._views.get((request.group_id, request.generation_id))
@@ -128,5 +128,6 @@ class SameView(Watcher):
         member_name = self._name(request.group_id, request.member_id)
         if response.assignment != view.shares.get(member_name, b""):
             raise self.broken(
-                f"{member_name} of {request.group_id} {request.generation_id} got another assignment than its leader's"
+                f"{member_name} of {request.group_id} in generation {request.generation_id} got an assignment"
+                " that the leader did not send"
             )

@@ -14,13 +14,13 @@ from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.lab.simulation.watching import Offsets, Watcher
 
 ALIVE = (E.NONE, E.REBALANCE_IN_PROGRESS)
-SLACK = 0.05  # seconds: journal times are whole milliseconds, and a tick of its own may follow
+SLACK = 0.05  # tolerance in seconds: journal times are whole milliseconds, and a deadline is handled in a later tick
 
 
 class Sessions(Watcher):
-    """The checker of I10. It keeps the last request of each member that renewed its session, and that may have.
+    """The checker of I10. Records when each member certainly renewed its session, and when it may have.
 
-    A SyncGroup in Stable renews the session before Kafka 4.0 only; a commit does in a classic group only.
+    A SyncGroup in state Stable renews the session only before Kafka 4.0, and a commit only in a classic group.
     """
 
     name = "I10"
@@ -29,7 +29,9 @@ class Sessions(Watcher):
         self._renewed: dict[tuple[str, str], float] = {}
         self._renewed_at_latest: dict[tuple[str, str], float] = {}
         self._sessions: dict[tuple[str, str], float] = {}
-        self._unused: dict[tuple[str, str], float] = {}  # group and assigned member id -> its expiry if it is not used
+        self._unused: dict[
+            tuple[str, str], float
+        ] = {}  # group and assigned member id -> time at which the unused id expires
 
     def _record_renewal(self, group: str, member_id: str, now: float, *, certain: bool) -> None:
         self._renewed_at_latest[group, member_id] = now
@@ -58,7 +60,7 @@ class Sessions(Watcher):
             case ApiKey.SYNC_GROUP:
                 self._record_renewal(
                     request.group_id, request.member_id, now, certain=False
-                )  # also if a rebalance interrupted it
+                )  # also if a rebalance interrupted the SyncGroup
             case ApiKey.CONSUMER_GROUP_HEARTBEAT:
                 if not response.error_code:
                     key = request.group_id, response.member_id

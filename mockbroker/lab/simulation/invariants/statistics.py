@@ -1,4 +1,4 @@
-"""I14: descriptions of groups equal their state."""
+"""I14: the described state of a group equals its actual state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mockbroker.lab.simulation.watching import Watcher
 
 
 class Statistics(Watcher):
-    """The checker of I14: it compares admin responses, snapshots, and the members according to the journal."""
+    """The checker of I14. Compares admin responses, snapshots and the members in the journal with the groups."""
 
     name = "I14"
 
@@ -31,7 +31,7 @@ class Statistics(Watcher):
                 reported = {group.group_id: group.group_state for group in response.groups}
                 there = {name: g.state_name for name, g in broker.groups.items() if broker.coordinator(name) == here}
                 if response.error_code:
-                    return  # while it reads groups
+                    return  # while the broker loads groups
                 self._same(f"the groups of broker {here}", reported, there)
             case ApiKey.DESCRIBE_GROUPS | ApiKey.CONSUMER_GROUP_DESCRIBE:
                 for group in response.groups:
@@ -58,7 +58,9 @@ class Statistics(Watcher):
         elif classic is not None and reported.group_state == "Stable":
             given = {name: member.assignment for name, member in classic.members.items()}
             self._same(
-                f"shares of {reported.group_id}", {m.member_id: m.member_assignment for m in reported.members}, given
+                f"assignments of {reported.group_id}",
+                {m.member_id: m.member_assignment for m in reported.members},
+                given,
             )
             self._same(f"the protocol of {reported.group_id}", reported.protocol_data, classic.protocol)
 
@@ -99,4 +101,4 @@ class Statistics(Watcher):
 
     def _same(self, what: str, reported: object, there: object) -> None:
         if reported != there:
-            raise self.broken(f"{what}: reported as {reported}, but is {there}")
+            raise self.broken(f"{what}: reported {reported}, actual {there}")

@@ -1,4 +1,4 @@
-"""I12: groups make only the state transitions that Kafka's make."""
+"""I12: classic groups make only the state transitions that Kafka allows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.lab.simulation.watching import Watcher
 
 E, P, C, S = "Empty", "PreparingRebalance", "CompletingRebalance", "Stable"
-# Allowed transitions of one request or tick, which may go through several states. Source: Kafka's ClassicGroupState.
+# Allowed transitions in one request or tick, which may pass through several states. Source: Kafka's ClassicGroupState.
 STEPS = {
     (None, E), (None, P),
     (E, P), (E, C), (P, C), (P, E), (C, P), (C, S), (C, E), (S, P), (S, C), (S, E),
@@ -22,9 +22,9 @@ STEPS = {
 
 
 class Transitions(Watcher):
-    """The checker of I12: classic groups change states as allowed; only Empty and PreparingRebalance have no members.
+    """The checker of I12. Also checks the members: Empty has none, CompletingRebalance and Stable have at least one.
 
-    PreparingRebalance may have none, because the join phase of a group that all members left runs to its end.
+    PreparingRebalance may have no members, because the join phase continues after all members have left.
     """
 
     name = "I12"
@@ -78,6 +78,6 @@ class Transitions(Watcher):
         if before is None:
             return
         if state == C and not grown:
-            raise self.broken(f"{group.group_id} went to {state} and stayed in generation {group.generation}")
+            raise self.broken(f"{group.group_id} went to {state}, but stayed in generation {group.generation}")
         if state == S and (grown or api_key != ApiKey.SYNC_GROUP):
             raise self.broken(f"{group.group_id} became {state} without a SyncGroup")

@@ -76,7 +76,7 @@ class Checked:
 def test_generation_falls_with_one_coordinator():
     checked = Checked(Generations())
     checked.acknowledge(checked.join(5))
-    with pytest.raises(Broken, match="g returned generation 5, and later 4"):
+    with pytest.raises(Broken, match="g returned generation 5, and later the lower generation 4"):
         checked.acknowledge(checked.join(4))
 
 
@@ -102,7 +102,7 @@ def test_join_group_answer_of_a_former_coordinator(loaded_before):
         checked.note(EventKind.LOAD, 4)
     checked.acknowledge(checked.join(4))
     checked.acknowledge(checked.join(5))
-    with pytest.raises(Broken, match="g returned generation 5, and later 4"):
+    with pytest.raises(Broken, match="g returned generation 5, and later the lower generation 4"):
         checked.acknowledge(checked.join(4))
 
 
@@ -112,7 +112,7 @@ def test_sync_group_answer_of_a_former_coordinator_is_durable():
     late = checked.sync("m", 5)
     checked.note(EventKind.UNLOAD)
     checked.acknowledge(late)
-    with pytest.raises(Broken, match="g was loaded in generation 4, but 5 was settled"):
+    with pytest.raises(Broken, match="g was loaded in generation 4, but 5 was acknowledged"):
         checked.note(EventKind.LOAD, 4)
 
 
