@@ -1,8 +1,8 @@
 """Encoding and decoding of message bodies, without headers.
 
 Callers use one class for all versions of a message; the version is an argument of the functions here. The compiled
-engine decides whether data is valid. When it refuses, the reference engine runs on the same input and raises the error
-with field and offset.
+engine decides whether data is valid. When it refuses data, the reference engine runs on the same input and raises the
+error with field and offset.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ def decode(message: type[M], data: Data, version: int, *, engine: Engine = "comp
 
     Args:
         message: class of the message, such as ``JoinGroupRequest``.
-        strict: accept only the encoding that ``encode`` writes: no trailing bytes, null as -1, shortest varints, tags
-            in ascending order without duplicates, no tagged field at its default, booleans 0 or 1.
+        strict: True to accept only the encoding that ``encode`` writes: no trailing bytes, null as -1, shortest
+            varints,
+            tags in ascending order without duplicates, no tagged field at its default, booleans 0 or 1.
 
     Raises:
-        DecodeError: with path and byte offset; above ``limits.MAX_EXPLAINED`` bytes without a path, and with the offset
-            up to which the message could be read.
+        DecodeError: the data is invalid; the error contains path and byte offset of the invalid field. For data of more
+            than ``limits.MAX_EXPLAINED`` bytes it contains no path, and the offset is where decoding stopped.
         SchemaError: the message does not have this version.
     """
     if engine == "compiled" and data.__class__ is bytes and len(data) <= UNWEIGHED and not strict:
@@ -61,10 +62,11 @@ def decode_at(
     Offsets in errors count from the start of ``data``.
 
     Args:
-        weight: limit of the memory that the decoded message may take, in bytes; ``limits.weight_limit`` of its size if
-            None.
-        explained: size in bytes of the largest refused message that the reference engine decodes again to name the
-            field in the error.
+        weight: maximum memory of the decoded message, in bytes; None for the default, ``limits.weight_limit`` of the
+            number
+            of bytes from ``offset`` on.
+        explained: maximum size, in bytes, of a refused message that the reference engine decodes again to name the
+            invalid field in the error.
     """
     if not isinstance(data, bytes):
         if not isinstance(data, (bytearray, memoryview)):
@@ -106,7 +108,7 @@ def encode(value: object, version: int, *, engine: Engine = "compiled") -> bytes
 
 
 def encode_in_slices(value: object, version: int, size: int) -> Generator[None, None, bytes]:
-    """Encode a message in steps: yield after every ``size`` array elements, return the bytes.
+    """Encode a message in steps: yield after every ``size`` array elements, and finally return the encoded bytes.
 
     The caller must not change ``value`` until the generator ends. Raises: EncodeError, SchemaError.
     """
@@ -122,8 +124,7 @@ def struct(message: type, version: int) -> Any:
 
 
 def check_strict(value: object, data: Data, begin: int, end: int, version: int, *, engine: Engine = "compiled") -> None:
-    """Raise DecodeError at the first difference unless ``data[begin:]`` is exactly what ``encode`` writes for
-    ``value``.
+    """Raise DecodeError at the first byte where ``data[begin:]`` differs from what ``encode`` writes for ``value``.
 
     Args:
         value: the message decoded from ``data[begin:end]``.
@@ -141,7 +142,7 @@ def check_strict(value: object, data: Data, begin: int, end: int, version: int, 
 
 
 def _reference() -> Any:
-    """Return the reference engine; it imports construct, so it is loaded on first use."""
+    """Return the reference engine. The module is imported on first use, because it imports construct."""
     from kwire.engines import reference
 
     return reference

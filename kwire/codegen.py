@@ -1,6 +1,7 @@
 """Generation of Python source: names, lines, functions for structs, and executing the result.
 
-The engines (``engines/``) and the JSON forms (``json/``) use it to generate functions for each version of a message.
+The engines (``engines/``) and the JSON forms (``json/``) generate functions for each version of a message with this
+module.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ class Names:
     """The global names of one generated source.
 
     Attributes:
-        definitions: expressions to assign at the top of the source, by name.
-        objects: objects of this process to pass in, by name.
+        definitions: expressions by name; the source begins with these assignments.
+        objects: objects of this process by name; ``run`` passes them to the source as globals.
     """
 
     def __init__(self) -> None:
@@ -28,7 +29,9 @@ class Names:
         self.objects: dict[str, Any] = {}
 
     def define(self, name: str, expression: str) -> str:
-        """Return a global name for an expression; a number is appended if the name has another meaning already."""
+        """Return a global name for an expression: ``name``, with a number appended if another expression already uses
+        it.
+        """
         base, number = name.replace("?", "t"), 1
         name = base
         while self.definitions.get(name, expression) != expression:
@@ -38,7 +41,7 @@ class Names:
         return name
 
     def hand_in(self, name: str, thing: Any) -> str:
-        """Return a global name for an object of this process. It begins with an underscore, unlike all other names."""
+        """Return a global name for an object of this process. Only names of objects begin with an underscore."""
         base, number = f"_{name}", 1
         name = base
         while self.objects.get(name, thing) is not thing:
@@ -52,7 +55,7 @@ class Names:
         return self.hand_in("".join(letter if letter.isalnum() else "_" for letter in cls.__qualname__), cls)
 
     def value(self, value: object) -> str:
-        """Return an expression for an immutable value."""
+        """Return a source expression for an immutable value."""
         if value is None or type(value) in (bool, int, str, bytes):
             return repr(value)
         if isinstance(value, UUID) and value.int == 0:
@@ -60,7 +63,9 @@ class Names:
         return self.hand_in(f"default_{type(value).__name__}", value)
 
     def initial(self, field: Field) -> str:
-        """Return an expression for the default of a field; a mutable default becomes a new object each time."""
+        """Return a source expression for the default of a field; a mutable default becomes a new object at each
+        evaluation.
+        """
         if not field.is_fresh:
             return self.value(field.initial())
         return "[]" if field.kind == "array" else f"{self.struct(field.struct or object)}()"
@@ -79,7 +84,7 @@ class Lines:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """Indent the lines added inside the ``with`` block below ``head``."""
+        """Add the line ``head``, and indent the lines that are added inside the ``with`` block."""
         self.add(head)
         self.depth += 1
         yield
@@ -95,21 +100,30 @@ class Lines:
 
 
 def source(title: str, names: Names, functions: Iterable[Lines]) -> str:
-    """Return a complete source: definitions, then functions."""
+    """Return a complete source: the title as a comment, the definitions of ``names``, then the functions."""
     parts = [f"# {title}", "\n".join(f"{name} = {expression}" for name, expression in names.definitions.items())]
     parts += map(str, functions)
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def run(source: str, names: Names, space: Mapping[str, Any]) -> dict[str, Any]:
-    """Execute a source; return its functions by name, with all other globals. ``space``: globals that it may use."""
+    """Execute a source; return the globals that it leaves, including its functions, by name.
+
+    Args:
+        names: names of the source; ``names.objects`` are passed in.
+        space: further globals that the source may use.
+    """
     namespace = {**SPACE, **space, **names.objects}
     exec(compile(source, source.partition("\n")[0], "exec"), namespace)  # noqa: S102 - generated from a checked declaration
     return namespace
 
 
 class StructFunctions:
-    """A source with one function for each struct of a message. ``title``: the comment at its top."""
+    """A source with one function for each struct of a message.
+
+    Args:
+        title: comment at the top of the source.
+    """
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -117,16 +131,20 @@ class StructFunctions:
         self.functions: list[Lines] = []
 
     def begin(self, prefix: str, arguments: str) -> tuple[str, Lines]:
-        """Start another function, whose name begins with ``prefix``; return its name and its lines."""
+        """Start another function; return its name, which begins with ``prefix``, and its lines."""
         name = f"{prefix}_{len(self.functions)}"
         lines = Lines(f"def {name}({arguments}):")
         self.functions.append(lines)
         return name, lines
 
     def is_not_initial(self, name: str, field: Field) -> str:
-        """Return a condition: field ``name`` of ``o`` does not have its default."""
+        """Return a source expression that is true if attribute ``name`` of the object ``o`` differs from the field's
+        default.
+        """
         return f"o.{name} != {self.names.hand_in(f'initial_{name}', field.initial())}"
 
     def run(self, name: str, space: Mapping[str, Any]) -> Any:
-        """Execute the source and return the function of this name."""
+        """Execute the source and return the function called ``name``. ``space``: further globals that the source may
+        use.
+        """
         return run(source(self.title, self.names, self.functions), self.names, space)[name]

@@ -25,13 +25,13 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # errors of a full 
 
 
 class LazyGroup(click.Group):
-    """A click group that imports a subcommand's module only when it runs.
+    """A click group that imports a subcommand's module only when the subcommand runs.
 
     Args:
-        package: the package of the modules; each is hint after its subcommand, with ``_`` after Python keywords, and
-            has a ``command``.
-        verbs: one-line help of each subcommand.
-        extras: the pip extra of subcommands that need one.
+        package: name of the package with one module per subcommand. A module has the name of its subcommand, with ``_``
+            appended to a Python keyword, and defines the click command as ``command``.
+        verbs: one-line help by subcommand.
+        extras: pip extra by subcommand, for the subcommands that need one.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class LazyGroup(click.Group):
         self._package, self._verbs, self._extras = package, verbs, extras
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Raises: SystemExit."""
+        """Run the command, write the rest of stdout, and exit with the exit code. Raises: SystemExit."""
         code: Any = 0
         try:
             result = super().main(*args, **options)
@@ -89,17 +89,18 @@ class LazyGroup(click.Group):
 
 
 def one_line(text: str, most: int = MAX_NOTE) -> str:
-    """Return text made safe for a terminal: one line, only printable characters, at most ``most`` of them."""
+    """Return text made safe for a terminal: one line, only printable characters, cut after ``most`` characters."""
     shown = text if len(text) <= most else text[:most] + " ..."
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
 
 
 def report_problems(problems: Collection[object], notes: Iterable[str], missing: str | None = None) -> None:
-    """Write notes and problems to stderr; exit with 1 if there is a problem or nothing to show.
+    """Write notes and problems to stderr; exit with 1 if there is a problem or no result.
 
     Args:
+        problems: problems, one line each.
         notes: remarks that do not change the exit code.
-        missing: why there is no result at all; None if there is one.
+        missing: why there is no result at all; None if there is a result.
     """
     for note in [*notes, *map(str, problems), *([missing] if missing else [])]:
         click.echo(one_line(note), err=True)
@@ -133,7 +134,7 @@ def _first(error: BaseException) -> Any:
 
 
 def _unwritten(error: OSError) -> int:
-    """Return the exit code after a failed write, and report the error unless the reader of stdout is gone."""
+    """Return the exit code for a failed write to stdout, and report the error unless the reader of stdout is gone."""
     if isinstance(error, BrokenPipeError):
         return UNREAD
     about = f" {error.filename}" if error.filename else ""

@@ -1,5 +1,4 @@
-"""The two sides of a Kafka connection without a socket: received bytes to requests or responses, in the protocol's
-order.
+"""The two sides of a Kafka connection without a socket: received bytes in, requests or responses out, in order.
 
 Responses are sent in the order of the requests. A broker processes one request of a connection at a time (Kafka's
 SocketServer mutes the channel meanwhile), so ``ServerSide`` returns the next request only after the previous one was
@@ -20,7 +19,11 @@ NO_REQUEST = "no request is waiting for a response"
 
 
 class ServerSide:
-    """The broker's side of a connection. ``limit``: size of the largest request accepted, in bytes."""
+    """The broker's side of a connection.
+
+    Args:
+        limit: maximum size of a request, in bytes.
+    """
 
     def __init__(self, limit: int = MAX_FRAME) -> None:
         self._frames = FrameBuffer(limit)
@@ -32,12 +35,12 @@ class ServerSide:
 
     @property
     def busy(self) -> bool:
-        """True while the request last returned has no response yet."""
+        """True if the request returned last has not been answered yet."""
         return self._waiting is not None
 
     @property
     def buffered(self) -> int:
-        """Number of bytes received that are not part of a returned request."""
+        """Number of received bytes that are not part of a returned request."""
         return len(self._frames)
 
     def next_frame(self) -> bytes | None:
@@ -54,7 +57,7 @@ class ServerSide:
         return self._waiting
 
     def answer(self, frame: bytes) -> bytes:
-        """Return the bytes to send for a response frame to the current request.
+        """Return the bytes to send: a response frame to the current request, with its length prefix.
 
         Raises: LocalProtocolError if no request is waiting for a response.
         """
@@ -64,7 +67,7 @@ class ServerSide:
         return pack(frame)
 
     def skip_answer(self) -> None:
-        """Mark the current request as one without a response, such as Produce with acks=0.
+        """Mark the current request as a request without a response, such as Produce with acks=0.
 
         Raises: LocalProtocolError if no request is waiting for a response.
         """
@@ -78,7 +81,7 @@ class ClientSide:
 
     Args:
         client_id: client id in the header of each request.
-        limit: size of the largest response accepted, in bytes.
+        limit: maximum size of a response, in bytes.
     """
 
     def __init__(self, client_id: str | None = None, limit: int = MAX_FRAME) -> None:
@@ -89,12 +92,14 @@ class ClientSide:
 
     @property
     def in_flight(self) -> int:
-        """Number of requests without a response."""
+        """Number of requests that wait for a response."""
         return len(self._pending)
 
     def send(self, body: object, version: int, *, answered: bool = True) -> bytes:
-        """Return the bytes to send for a request. ``answered``: False for a request without a response (Produce with
-        acks=0).
+        """Return the bytes to send for a request.
+
+        Args:
+            answered: False for a request without a response (Produce with acks=0).
 
         Raises: EncodeError, SchemaError.
         """
@@ -111,10 +116,10 @@ class ClientSide:
         self._frames.feed(data)
 
     def next_response(self) -> Response | None:
-        """Return the response to the oldest pending request, or None if more bytes are needed.
+        """Return the response to the oldest request in flight, or None if more bytes are needed.
 
         Raises:
-            RemoteProtocolError: an invalid length prefix, a response without a request, or one out of order.
+            RemoteProtocolError: an invalid length prefix, a response without a request, or a response out of order.
             DecodeError: the response cannot be decoded.
         """
         try:

@@ -26,7 +26,11 @@ UNSUPPORTED_VERSION = 35
 
 @dataclass(slots=True, kw_only=True)
 class Request:
-    """A decoded request. ``trailing``: the bytes after the body, which Kafka ignores."""
+    """A decoded request.
+
+    Attributes:
+        trailing: bytes after the body, which Kafka ignores.
+    """
 
     api: Api
     version: int
@@ -41,7 +45,7 @@ class Response:
 
     Attributes:
         version: version of the body; 0 if the broker answered ApiVersions with UNSUPPORTED_VERSION.
-        trailing: the bytes after the body, which Kafka ignores.
+        trailing: bytes after the body, which Kafka ignores.
     """
 
     api: Api
@@ -79,7 +83,7 @@ def find_api(key: int, version: int) -> Api:
 def request_form(frame: bytes) -> tuple[Api, int, int]:
     """Return API, version and header version of a request.
 
-    For ApiVersions the version need not exist: its header can be decoded in any version.
+    An ApiVersions request may have any version, also one that kwire does not know, because its header can be decoded.
     Raises: Truncated, UnknownApi.
     """
     key, version = peek_request(frame)
@@ -98,10 +102,10 @@ def decode_request(frame: bytes, *, engine: Engine = "compiled", strict: bool = 
     """Decode a request frame, without its length prefix.
 
     Args:
-        strict: accept only the canonical encoding, see ``kwire.decode``; for header and body.
+        strict: True to accept only the canonical encoding of header and body, see ``kwire.decode``.
 
     Raises:
-        DecodeError: its offset counts from the start of the frame.
+        DecodeError: the frame is invalid; the offset counts from the start of the frame.
     """
     api, header, at = decode_request_header(frame, engine=engine)
     version = header.request_api_version
@@ -137,10 +141,10 @@ def decode_response(
     Args:
         api_key: API key of the request.
         api_version: version of the request.
-        strict: accept only the canonical encoding, see ``kwire.decode``; for header and body.
+        strict: True to accept only the canonical encoding of header and body, see ``kwire.decode``.
 
     Raises:
-        DecodeError: its offset counts from the start of the frame.
+        DecodeError: the frame is invalid; the offset counts from the start of the frame.
     """
     api, api_version = response_api(api_key, api_version)
     header_version = response_header_version(api, api_version)
@@ -170,7 +174,8 @@ def encode_request(
     """Encode a request frame, without its length prefix.
 
     Args:
-        header: used instead of ``correlation_id`` and ``client_id``; keeps unknown tagged fields.
+        header: complete header, used instead of ``correlation_id`` and ``client_id``; its unknown tagged fields are
+            written too.
 
     Raises: EncodeError, SchemaError.
     """
@@ -200,7 +205,7 @@ def encode_response(
     """Encode a response frame, without its length prefix.
 
     Args:
-        header: used instead of ``correlation_id``; keeps unknown tagged fields.
+        header: complete header, used instead of ``correlation_id``; its unknown tagged fields are written too.
 
     Raises: EncodeError, SchemaError.
     """

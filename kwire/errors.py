@@ -40,7 +40,7 @@ class _LocatedError(WireError):
 
 
 class EncodeError(_LocatedError):
-    """A value that cannot be written in this version. ``path`` names the field, as in ``protocols[0].metadata``."""
+    """A value that cannot be written in this version of the message."""
 
 
 class DecodeError(_LocatedError):
@@ -48,7 +48,7 @@ class DecodeError(_LocatedError):
 
     Attributes:
         path: the field, as in ``protocols[0].metadata``.
-        offset: the byte where that field, or the invalid part of it, begins; counted from the start of the data passed
+        offset: offset of the first byte of the field, or of its invalid part; counted from the start of the data passed
             in.
     """
 
@@ -67,7 +67,7 @@ class Truncated(DecodeError):
 
 
 class LimitError(DecodeError):
-    """A length or count above the limit of the field, or above what the remaining bytes can hold."""
+    """A length or count above the maximum of the field, or above what the remaining bytes can contain."""
 
 
 class CrcError(DecodeError):
@@ -92,7 +92,7 @@ class UnknownRecordType(UnknownApi):
 
 
 class FrameError(WireError):
-    """A length prefix that is negative or above the limit for frames."""
+    """A length prefix that is negative or above the maximum size of a frame."""
 
 
 class ProtocolError(WireError):

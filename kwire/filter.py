@@ -40,15 +40,15 @@ CONSTANTS = {"null": None, "true": True, "false": False}  # as JSON writes them
 
 
 class FilterError(ValueError):
-    """A filter that is invalid or can never match, with the place in it."""
+    """A filter that is invalid or can never match; the message marks the invalid part."""
 
 
 class Column(NamedTuple):
-    """What a column holds.
+    """The type and the possible values of a column.
 
     Attributes:
-        kind: "text" or "a number"; None for anything.
-        values: all possible values; None if they are not limited.
+        kind: "text" or "a number"; None for any type.
+        values: all possible values; None if any value is possible.
     """
 
     kind: str | None = None
@@ -56,7 +56,12 @@ class Column(NamedTuple):
 
 
 class _InvalidPart(Exception):
-    """An invalid part of a filter. ``node``: the part."""
+    """An invalid part of a filter.
+
+    Args:
+        node: syntax tree of the part.
+        reason: what is wrong.
+    """
 
     def __init__(self, node: ast.AST, reason: str) -> None:
         super().__init__(reason)
@@ -92,12 +97,12 @@ def parse(text: str, columns: Mapping[str, Column]) -> tuple[Callable[[Row], boo
 
 
 def _at(text: str, reason: str, place: int) -> str:
-    """Return the reason, with the filter and a marker at the place below it."""
+    """Return an error message: the reason, then the filter with a marker below position ``place``, counted from 0."""
     return f"{reason}, at character {place + 1}\n  {text}\n  {' ' * place}^" if text else reason
 
 
 def _column(node: ast.Name, columns: Mapping[str, Column]) -> str | None:
-    """Return the name of a column, or None for a constant."""
+    """Return the name of a column; None if ``node`` is a constant, such as ``null``. Raises: _InvalidPart."""
     if node.id in columns:
         return node.id
     if node.id in CONSTANTS:
@@ -113,7 +118,7 @@ def _hint(name: str, candidates: Sequence[str], otherwise: str = "") -> str:
 
 
 def _check(left: ast.expr, operation: ast.cmpop, right: ast.expr, columns: Mapping[str, Column]) -> None:
-    """Raise if a comparison is false, or true, for every row. Raises: _InvalidPart."""
+    """Raise _InvalidPart if a comparison has the same result, true or false, for every row."""
     if isinstance(operation, (ast.In, ast.NotIn)):
         if isinstance(right, ast.Name) and columns.get(right.id, Column()).kind == "a number":
             raise _InvalidPart(right, f"{right.id} is a number; `in` needs a list or text")

@@ -1,4 +1,4 @@
-"""Length-prefixed frames: splitting a byte stream into them, and adding the prefix.
+"""Length-prefixed frames: splitting a byte stream into frames, and adding the prefix.
 
 Memory grows with the bytes received, never with the length that a prefix announces.
 """
@@ -36,8 +36,8 @@ class FrameBuffer:
     """A buffer that takes received bytes and returns complete frames.
 
     Attributes:
-        limit: size of the largest frame in bytes.
-        held: number of bytes in the buffer: incomplete frames, and complete ones not yet returned.
+        limit: maximum size of a frame, in bytes.
+        held: number of bytes in the buffer: incomplete frames, and complete frames not yet returned.
     """
 
     def __init__(self, limit: int = MAX_FRAME) -> None:
@@ -69,7 +69,7 @@ class FrameBuffer:
         self._at = 0
 
     def _begin_to_collect(self) -> None:
-        """Move an incomplete frame from the buffer into a BytesIO of its own."""
+        """Move the incomplete frame from the buffer into a BytesIO, to which later bytes are appended."""
         (size,) = _size_at(self._data, self._at)
         received = memoryview(self._data)[self._at + PREFIX.size :]
         self._frame = BytesIO()
@@ -77,7 +77,7 @@ class FrameBuffer:
         self._missing = size - len(received)
 
     def _collect(self, data: bytes) -> bytes:
-        """Append to the large frame; return the bytes that belong to later frames."""
+        """Append received bytes to the large frame in the BytesIO; return the bytes that belong to later frames."""
         assert self._frame is not None
         rest = data[self._missing :]
         self._missing -= self._frame.write(data[: self._missing])
@@ -86,7 +86,7 @@ class FrameBuffer:
     def next_frame(self) -> bytes | None:
         """Return the next complete frame without its prefix, or None if more bytes are needed.
 
-        Raises: FrameError for a negative length or one above the limit; the stream cannot be read any further.
+        Raises: FrameError if the length is negative or above the limit; no further frame of the stream can be read.
         """
         if self._frame is not None:
             return self._next_large_frame()
@@ -110,7 +110,7 @@ class FrameBuffer:
         return data[begin:end] if isinstance(data, bytes) else bytes(memoryview(data)[begin:end])
 
     def _next_large_frame(self) -> bytes | None:
-        """Return the frame collected in chunks, if it is complete."""
+        """Return the large frame in the BytesIO, or None if it is incomplete."""
         if self._missing or self._frame is None:
             return None
         frame = self._frame.getvalue()  # getvalue shares the buffer: no copy

@@ -6,8 +6,8 @@ from kwire.schema import Api, Int16, Int32, String, data
 
 @data(versions="0-2", flexible="2+")
 class RequestHeader:
-    """The header of a request. v0 has no client id (only ControlledShutdown v0 uses it); v1 adds it; v2 adds tagged
-    fields.
+    """The header of a request. v0 has no client id (only ControlledShutdown v0 uses v0); v1 adds the client id; v2 adds
+    tagged fields.
     """
 
     request_api_key: int = Int16()

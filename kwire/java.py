@@ -1,4 +1,4 @@
-"""Hash codes and HashMap iteration order of Java; assignors and Kafka's partitioner depend on them."""
+"""Hash codes and HashMap iteration order of Java, on which assignors and Kafka's partitioner depend."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Key = TypeVar("_Key")
 
 @lru_cache(maxsize=16_384)  # a coordinator hashes the same member ids repeatedly
 def string_hash(text: str) -> int:
-    """Return Java's ``String.hashCode``: over UTF-16 units, signed 32 bits."""
+    """Return Java's ``String.hashCode``, a signed 32-bit hash of the UTF-16 units."""
     if text.isascii():
         units: Sequence[int] = text.encode()
     else:
@@ -51,8 +51,8 @@ def map_order(keys: Iterable[str], most: int = 0) -> list[str]:
     """Return strings in the order in which a Java HashMap iterates them.
 
     Args:
-        keys: in insertion order.
-        most: the largest size that the map ever had.
+        keys: strings in insertion order.
+        most: largest number of keys that the map ever had; 0 if it never had more than now.
     """
     return bucket_order(keys, string_hash, most)
 
@@ -61,9 +61,11 @@ def bucket_order(keys: Iterable[_Key], hash_of: Callable[[_Key], int], most: int
     """Return keys in the order in which a Java HashMap iterates them.
 
     Args:
-        keys: in insertion order.
-        hash_of: Java's hash code of a key.
-        most: the largest size that the map ever had; it determines the number of buckets.
+        keys: keys in insertion order.
+        hash_of: function that returns Java's hash code of a key.
+        most: largest number of keys that the map ever had, which determines the number of buckets; 0 if it never had
+            more
+            than now.
     """
     listed = list(keys)
     return _by_bucket(listed, hash_of, table_size(max(most, len(listed))))
@@ -121,7 +123,7 @@ def bucket_of(value: int, size: int) -> int:
 
 @lru_cache(maxsize=1_000)  # group ids may be 32 KiB long
 def partition_for(group_id: str, partitions: int) -> int:
-    """Return the partition of ``__consumer_offsets`` that holds a group.
+    """Return the partition of ``__consumer_offsets`` that stores the state of a group.
 
     As in Java, the absolute value of the smallest integer is taken as 0.
 
@@ -132,7 +134,9 @@ def partition_for(group_id: str, partitions: int) -> int:
 
 
 def murmur2(data: bytes) -> int:
-    """Return the hash that producers partition keys by, unsigned 32 bits. Source: Kafka's Utils.murmur2."""
+    """Return the hash of a key, unsigned 32 bits, from which producers choose the partition. Source: Kafka's
+    Utils.murmur2.
+    """
     factor, mask = 0x5BD1_E995, 0xFFFF_FFFF
     value = 0x9747_B28C ^ len(data)
     whole = len(data) & ~3

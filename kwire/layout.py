@@ -1,7 +1,7 @@
 """The wire layout of one message version: a tree of six kinds of nodes that no longer depends on versions.
 
-Everything that handles bytes or values of a message is one ``match`` over these kinds: the engines, the JSON form, the
-text of ``kwire layout``. Only this module tests versions. A layout is plain data.
+The engines, the JSON form and the text of ``kwire layout`` are each one ``match`` over these kinds. Only this module
+tests versions. A layout is plain data.
 """
 
 from __future__ import annotations
@@ -17,7 +17,11 @@ from kwire.schema import Field, Schema, Versions, schema_of
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """A value of fixed width. ``wire``: its type, a key of WIDTHS."""
+    """A value of fixed width.
+
+    Attributes:
+        wire: wire type, a key of WIDTHS.
+    """
 
     wire: str
 
@@ -50,8 +54,9 @@ class List:
 
 @dataclass(frozen=True, slots=True)
 class Maybe:
-    """A nullable struct after its marker: a signed byte (-1 null, 1 present), or an unsigned varint (0 null, 1 present)
-    in a tagged field.
+    """A nullable struct after its marker.
+
+    The marker is a signed byte (-1 null, 1 present), or in a tagged field an unsigned varint (0 null, 1 present).
     """
 
     record: Record
@@ -60,13 +65,13 @@ class Maybe:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A field of a record.
+    """A field of a Record.
 
     Attributes:
-        name: the attribute of the message class.
-        node: its form on the wire.
-        field: its declaration, with the default.
-        tag: its tag if it is in the tagged section, else None.
+        name: name of the attribute in the message class.
+        node: form of the field on the wire.
+        field: declaration of the field, with the default.
+        tag: tag of a field in the tagged section; None for other fields.
     """
 
     name: str
@@ -80,10 +85,10 @@ class Record:
     """A struct: fields in wire order, then the tagged section if ``flexible``.
 
     Attributes:
-        type: the class of the struct.
+        type: class of the struct.
         slots: fields outside the tagged section.
         tagged: fields in the tagged section, by tag.
-        absent: fields that this version cannot carry, so they must have their default when written.
+        absent: fields that this version cannot carry, so encoding requires that they have their default.
     """
 
     type: type
@@ -177,7 +182,9 @@ def _node(field: Field, version: int, flexible: bool, depth: int) -> Node:
 
 
 def smallest(node: Node) -> int:
-    """Return the size in bytes of the shortest value of this form; element counts are checked against it."""
+    """Return the size in bytes of the shortest value of this form; it limits element counts, as elements need this
+    size.
+    """
     match node:
         case Fixed(wire):
             return WIDTHS[wire]
@@ -198,7 +205,9 @@ _NUMBER = 32
 
 
 def weight(node: Node) -> int:
-    """Return the bytes of memory that the lightest value of this form takes, without strings and bytes (see limits)."""
+    """Return the memory, in bytes, of the smallest decoded value of this form, without strings and bytes
+    (see limits).
+    """
     match node:
         case Fixed(wire):
             return _VALUES.get(wire, _NUMBER)
@@ -215,12 +224,12 @@ def weight(node: Node) -> int:
 
 
 def element_weight(array: List) -> int:
-    """Return the least memory that one more element of an array takes, in bytes."""
+    """Return the minimum memory, in bytes, that one more element of an array takes."""
     return _PLACE + weight(array.element)
 
 
 def heaviest(node: Node) -> float:
-    """Return the most memory, in bytes per byte of a message, that this form can take, without strings and bytes."""
+    """Return the maximum memory, in bytes per byte of a message, that this form can take, without strings and bytes."""
     match node:
         case List(element):
             return max(element_weight(node) / smallest(element), heaviest(element))
@@ -234,7 +243,7 @@ def heaviest(node: Node) -> float:
 
 
 def _initial_weight(field: Field) -> int:
-    """Return the memory in bytes of a field's default value; shared defaults take none."""
+    """Return the memory, in bytes, of a field's default value; 0 for a default that all messages share."""
     if not field.is_fresh:
         return 0
     if field.kind == "array":

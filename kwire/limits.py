@@ -1,6 +1,6 @@
 """Limits on what received bytes can make kwire read or allocate, each with its reason.
 
-Limits of decompression are in ``kwire.records``.
+The limits of decompression are in ``kwire.records.limits``.
 """
 
 MAX_FRAME = 104_857_600  # bytes of a frame: Kafka's socket.request.max.bytes, 100 MiB

@@ -1,4 +1,4 @@
-"""Start and end of the process of a command, shared by ``kwire`` and ``mockbroker``.
+"""Start and end of a command's process, shared by ``kwire`` and ``mockbroker``.
 
 Ctrl-C, and a closed pipe on stdout, end the process as they end other programs: killed by SIGINT (130 in a shell) or
 SIGPIPE (141), without output. This module imports little, because Ctrl-C prints a traceback until ``run`` is called.
@@ -14,7 +14,9 @@ UNREAD = 128 + SIGPIPE if SIGPIPE else 1
 
 
 def run(module: str) -> None:
-    """Run ``main``, the click command of a module, with the arguments of the process. Raises: SystemExit."""
+    """Run ``main``, the click command of the module named ``module``, with the arguments of the process. Raises:
+    SystemExit.
+    """
     _replace_handler(signal.default_int_handler, signal.SIG_DFL)  # nothing needs cleanup while modules are imported
     import atexit
     from importlib import import_module
@@ -50,7 +52,9 @@ def catch_interrupts() -> None:
 
 
 def _replace_handler(old: object, new: object) -> None:
-    """Install ``new`` for SIGINT if the handler is ``old``: a background job ignores SIGINT and must continue to."""
+    """Install ``new`` for SIGINT, but only if the handler is ``old``: a background job that ignores SIGINT keeps
+    ignoring it.
+    """
     if signal.getsignal(signal.SIGINT) is old:
         signal.signal(signal.SIGINT, new)  # type: ignore[arg-type]
 

@@ -18,7 +18,7 @@ MESSAGES = {name.partition(".")[0] for name in FIELDS}
 
 
 def redact(message: Any) -> None:
-    """Replace the secrets of a message by REDACTED, in place."""
+    """Replace the secrets in a message by REDACTED, in place."""
     name = type(message).__qualname__
     if name not in MESSAGES:
         return

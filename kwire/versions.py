@@ -1,6 +1,6 @@
 """All versions of a message side by side: when fields were added or removed, became nullable, compact or tagged.
 
-The layouts of the versions are compared; how versions are declared does not matter here.
+The functions compare the layouts of the versions, not the declarations.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ SAME = '"'
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A field of a message, in wire order.
+    """A row of the table of versions: one field of a message, or the tagged section of a struct.
 
     Attributes:
-        path: without indices, as in ``topics.partitions.index``.
-        depth: number of structs around it.
-        field: its declaration; None for the tagged section of a struct.
-        forms: its wire type in each version that has it.
+        path: path of the field without indices, as in ``topics.partitions.index``.
+        depth: number of structs around the field.
+        field: declaration of the field; None for the tagged section of a struct.
+        forms: wire type by version, for the versions that have the field.
     """
 
     path: str
@@ -43,7 +43,13 @@ class Row:
 
 
 def rows(message: type, version: int | None = None) -> list[Row]:
-    """Return the fields of a message in all its versions, or in one. Raises: SchemaError if there is no such one."""
+    """Return the fields of a message, in wire order.
+
+    Args:
+        version: the only version to include; None for all versions.
+
+    Raises: SchemaError if the message does not have this version.
+    """
     versions = [version] if version is not None else list(_versions(message))
     return list(_rows(message, {number: resolve(message, number) for number in versions}, "", 0))
 
@@ -83,7 +89,7 @@ def _struct_in(node: Node) -> Record | None:
 
 
 def ranges(table: Sequence[Row], versions: Sequence[int]) -> list[Versions]:
-    """Return the versions, with neighbours that have equal layouts merged into one range."""
+    """Return version ranges: consecutive versions with equal layouts are one range."""
     columns = {version: [row.forms.get(version) for row in table] for version in versions}
     grouped: list[Versions] = []
     for version in versions:
@@ -97,11 +103,12 @@ def ranges(table: Sequence[Row], versions: Sequence[int]) -> list[Versions]:
 def text(message: type, width: int | None = None) -> str:
     """Return all versions of a message as a table: a row for each field, a column for each range of equal versions.
 
-    A cell with SAME has the same type as the cell left of it. Fields of a struct follow it, indented, so the type of an
-    array of structs is just "array".
+    A cell with SAME has the same type as the cell to its left. The rows below a struct, indented, are its fields, so
+    the
+    type of an array of structs is just "array".
 
     Args:
-        width: columns that do not fit into this many characters go into another table below.
+        width: maximum width in characters; further columns go into another table below. None for one table.
     """
     table = rows(message)
     columns = ranges(table, _versions(message))
@@ -139,7 +146,7 @@ def _cells(forms: Sequence[str]) -> list[str]:
 
 
 def json_form(message: type, version: int | None = None) -> dict[str, object]:
-    """Return the versions of a message as an object for JSON: the type of each field by range of versions, null if
+    """Return the versions of a message as an object for JSON: for each field its type by version range, null where
     absent.
     """
     table = rows(message, version)
@@ -157,12 +164,12 @@ def json_form(message: type, version: int | None = None) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A difference between one version and the one before.
+    """A difference between a version of a message and the version before.
 
     Attributes:
         version: the newer version.
         what: the kind of change, such as "added".
-        fields: paths of the changed fields; a struct represents its fields.
+        fields: paths of the changed fields; for a whole struct only the path of the struct.
     """
 
     version: int
@@ -171,7 +178,7 @@ class Change:
 
 
 def changes(message: type) -> list[Change]:
-    """Return the changes of each version of a message, from the second one on, in order of versions."""
+    """Return the differences between consecutive versions of a message, in order of versions."""
     table = rows(message)
     return [change for old, new in pairwise(_versions(message)) for change in _changes(table, old, new)]
 

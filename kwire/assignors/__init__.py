@@ -17,7 +17,7 @@ Server-side assignors (KIP-848) take the current target assignment:
 >>> assign("range", members, {orders: 3}) == {"a": {orders: [0, 1]}, "b": {orders: [2]}}
 True
 
-Each name is imported when it is first used: a broker needs no assignor of clients.
+Each name is imported on first use, so that a broker does not load client-side assignors.
 """
 
 TYPE_CHECKING = False  # type checkers take it as true; typing need not be imported

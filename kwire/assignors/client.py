@@ -24,8 +24,11 @@ TopicPartition = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition in the leader's metadata. ``racks``: of the brokers with a replica, alive or not; None for a
-    broker without.
+    """A partition in the leader's metadata.
+
+    Attributes:
+        racks: racks of the brokers with a replica, alive or not; None for a broker without a rack.
+        leader_rack: rack of the partition leader; None if it has none.
     """
 
     racks: Sequence[str | None] = ()
@@ -36,13 +39,18 @@ Topics = Mapping[str, Sequence[Partition]]  # partitions by topic, from the lead
 
 
 def without_racks(counts: Mapping[str, int]) -> Topics:
-    """Return topics with these numbers of partitions, without racks."""
+    """Return topics with partitions that have no racks. ``counts``: number of partitions by topic."""
     return {topic: [Partition()] * count for topic, count in counts.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """The subscription of a member. ``owned`` and ``generation`` are the fields added in v1 and v2."""
+    """The subscription of a member.
+
+    Attributes:
+        owned: partitions that the member owns; empty before subscription v1.
+        generation: generation of ``owned``; UNKNOWN_GENERATION before subscription v2.
+    """
 
     topics: Sequence[str]
     user_data: bytes | None = None
@@ -57,7 +65,11 @@ Subscriptions = Mapping[str, Subscription]  # by member id, in the order of the 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """The assignment of a member. ``partitions``: in the order in which they are encoded."""
+    """The assignment of a member.
+
+    Attributes:
+        partitions: assigned partitions, in the order in which they are encoded.
+    """
 
     partitions: Sequence[TopicPartition] = ()
     user_data: bytes | None = None
@@ -67,7 +79,7 @@ GroupAssignment = dict[str, list[TopicPartition]]  # partitions by member id, wi
 
 
 class Assignor(ABC):
-    """Base class of client-side assignors; derive from it for one of your own.
+    """Base class of client-side assignors; derive from it for an assignor of your own.
 
     Attributes:
         name: protocol name in JoinGroup.
@@ -78,12 +90,14 @@ class Assignor(ABC):
     protocols: Sequence[str] = (EAGER,)
 
     def user_data(self, topics: Collection[str]) -> bytes | None:  # noqa: ARG002 - for subclasses
-        """Return user data for this member's next subscription to ``topics``; None for none."""
+        """Return the user data for this member's next subscription to ``topics``; None to send no user data."""
         return None
 
     @abstractmethod
     def assign(self, topics: Topics, members: Subscriptions) -> Mapping[str, Assignment]:
-        """Return the assignment of the group; called by the leader. Subscribed topics may be missing in ``topics``."""
+        """Return the assignment of the group by member id; the leader calls it. ``topics`` may lack
+        subscribed topics.
+        """
 
     def on_assignment(self, assignment: Assignment, generation: int) -> None:  # noqa: B027 - optional for subclasses
         """Process this member's new assignment; called by every member."""
@@ -92,13 +106,13 @@ class Assignor(ABC):
 class PlainAssignor(Assignor):
     """Base class of assignors that need only partition counts and subscribed topics.
 
-    User data, racks and owned partitions are left out; derive from ``Assignor`` to use them. Source:
-    AbstractPartitionAssignor of kafka-clients 0.9 (since 0.11 it passes all of them on).
+    To use user data, racks or owned partitions, derive from ``Assignor``. Source: AbstractPartitionAssignor of
+    kafka-clients 0.9 (since 0.11 it passes on user data, racks and owned partitions too).
     """
 
     @abstractmethod
     def share(self, counts: Mapping[str, int], subscribed: Mapping[str, Sequence[str]]) -> GroupAssignment:
-        """Return the partitions of each member.
+        """Return the assigned partitions by member id.
 
         Args:
             counts: number of partitions by topic.
@@ -111,7 +125,8 @@ class PlainAssignor(Assignor):
 
 
 def by_name(assignors: Iterable[Assignor]) -> dict[str, Assignor]:
-    """Return the assignors of a member by name, in order of preference. Raises: AssignorError if two have the same
+    """Return the assignors of a member by name, in order of preference. Raises: AssignorError if two assignors have the
+    same
     name.
     """
     named: dict[str, Assignor] = {}
@@ -124,9 +139,9 @@ def by_name(assignors: Iterable[Assignor]) -> dict[str, Assignor]:
 
 
 def common_protocol(assignors: Collection[Assignor]) -> str:
-    """Return the rebalance protocol of a member with these assignors: COOPERATIVE if all support it.
+    """Return the rebalance protocol of a member with these assignors: COOPERATIVE if all support it, else EAGER.
 
-    Raises: AssignorError if they have no protocol in common. Source: the constructor of ConsumerCoordinator.
+    Raises: AssignorError if the assignors have no protocol in common. Source: the constructor of ConsumerCoordinator.
     """
     for protocol in (COOPERATIVE, EAGER):
         if all(protocol in one.protocols for one in assignors):
@@ -135,17 +150,18 @@ def common_protocol(assignors: Collection[Assignor]) -> str:
 
 
 def assigned(shares: GroupAssignment) -> dict[str, Assignment]:
-    """Return assignments without user data."""
+    """Return partitions by member id as assignments without user data."""
     return {member_id: Assignment(partitions) for member_id, partitions in shares.items()}
 
 
 def check(assignments: Mapping[str, Assignment], topics: Topics, members: Subscriptions, protocol: str = EAGER) -> None:
-    """Raise AssignorError, with member and partition, for an invalid assignment.
+    """Raise AssignorError, with member and partition, if an assignment is invalid.
 
-    Invalid are an unknown member; a partition that does not exist, that the member is not subscribed to, or that is
-    assigned twice; and with COOPERATIVE a partition that another member still owns. Partitions may be left out:
-    cooperative assignors withhold them for a generation. Source of the last rule:
-    ConsumerCoordinator.validateCooperativeAssignment.
+    Invalid are: an unknown member; a partition that does not exist, or is assigned twice; a partition of a topic that
+    the
+    member does not subscribe to; with COOPERATIVE, a partition that another member still owns. Partitions may be
+    unassigned: cooperative assignors withhold a partition that moves for one generation. Source of the rule for
+    COOPERATIVE: ConsumerCoordinator.validateCooperativeAssignment.
     """
     owners: dict[TopicPartition, str] = {}
     for member_id, assignment in assignments.items():
@@ -177,7 +193,7 @@ def _check_withheld(owners: Mapping[TopicPartition, str], members: Subscriptions
 
 
 def read_subscription(blob: ConsumerProtocolSubscription, instance_id: str | None = None) -> Subscription:
-    """Decode a subscription for assignors. ``instance_id``: group instance id from the JoinGroup response."""
+    """Convert a decoded subscription for assignors. ``instance_id``: group instance id from the JoinGroup response."""
     return Subscription(
         topics=blob.topics,
         user_data=blob.user_data,
@@ -189,7 +205,7 @@ def read_subscription(blob: ConsumerProtocolSubscription, instance_id: str | Non
 
 
 def write_subscription(subscription: Subscription) -> ConsumerProtocolSubscription:
-    """Encode a subscription; topics and owned partitions are sorted, as Java encodes them."""
+    """Convert a subscription for encoding; topics and owned partitions are sorted, as in Java."""
     grouped = by_topic(sorted(subscription.owned, key=partition_order))
     part = ConsumerProtocolSubscription.TopicPartition
     return ConsumerProtocolSubscription(
@@ -202,12 +218,12 @@ def write_subscription(subscription: Subscription) -> ConsumerProtocolSubscripti
 
 
 def read_assignment(blob: ConsumerProtocolAssignment) -> Assignment:
-    """Decode an assignment."""
+    """Convert a decoded assignment for assignors."""
     return Assignment(_flat(blob.assigned_partitions), blob.user_data)
 
 
 def write_assignment(assignment: Assignment) -> ConsumerProtocolAssignment:
-    """Encode an assignment: partitions by topic, topics in order of first appearance."""
+    """Convert an assignment for encoding: partitions by topic, topics in order of first appearance."""
     part = ConsumerProtocolAssignment.TopicPartition
     grouped = by_topic(assignment.partitions)
     listed = [part(topic=topic, partitions=numbers) for topic, numbers in grouped.items()]
@@ -231,7 +247,7 @@ def subscribed_topics(topics: Topics, members: Iterable[tuple[str, Subscription]
     """Return the subscribed topics that have partitions, in the iteration order of the leader's HashMap.
 
     Args:
-        members: in the order of ``in_map_order``.
+        members: members in the order of ``in_map_order``.
     """
     subscribed = map_order(dict.fromkeys(topic for _, member in members for topic in member.topics))
     existing = [topic for topic in subscribed if topics.get(topic)]
@@ -239,7 +255,7 @@ def subscribed_topics(topics: Topics, members: Iterable[tuple[str, Subscription]
 
 
 def static_first(members: Iterable[tuple[str, Subscription]]) -> list[str]:
-    """Return member ids: static members by instance id, then the others by member id."""
+    """Return member ids: static members sorted by instance id, then the others sorted by member id."""
 
     def place(member: tuple[str, Subscription]) -> tuple[bool, bytes]:
         member_id, subscription = member
@@ -256,13 +272,16 @@ def partition_order(partition: TopicPartition) -> tuple[bytes, int]:
 
 @dataclass(frozen=True, slots=True)
 class Racks:
-    """Racks that matter for an assignment (KIP-881).
+    """The racks that matter for an assignment (KIP-881).
 
-    All attributes are empty if racks do not matter: no member has the rack of a replica, or all partitions have
-    replicas in all racks.
+    ``members`` and ``replicas`` are empty if racks do not matter: no member is in the rack of a replica, or all
+    partitions
+    have replicas in the same racks.
 
     Attributes:
-        nearby: number of members in the racks of each partition, set if any member has a rack.
+        members: rack by member id.
+        replicas: for each topic, the set of racks with replicas of each partition.
+        nearby: for each topic, the number of members in the racks of each partition; empty if no member has a rack.
     """
 
     members: Mapping[str, str] = field(default_factory=dict)
@@ -291,7 +310,7 @@ class Racks:
         return cls(by_member, replicas, nearby)
 
     def match(self, member_id: str, partition: TopicPartition) -> bool:
-        """True if the member has no rack, or the rack of a replica."""
+        """True if the member has no rack, or is in the rack of a replica of the partition."""
         rack = self.members.get(member_id)
         return rack is None or rack in self.replicas[partition[0]][partition[1]]
 

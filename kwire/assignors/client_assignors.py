@@ -1,4 +1,4 @@
-"""Client-side assignors of Kafka by name."""
+"""Kafka's client-side assignors, by name."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The client-side assignor ``range``: each subscriber gets adjacent partitions of each topic, the first ones one more.
 
 If racks matter for at least one topic, members first get partitions with a replica in their rack; of topics with the
-same number of partitions and the same subscribers they get the same partitions (KIP-881). Source: RangeAssignor of
-kafka-clients.
+same number of partitions and the same subscribers, a member gets the same partition numbers (KIP-881). Source:
+RangeAssignor of kafka-clients.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from kwire.assignors.range import shares as cut
 
 
 def share_out(topics: Topics, members: Subscriptions) -> GroupAssignment:
-    """Return the assignment; topics are in the order of the leader's HashMap, or sorted if racks matter."""
+    """Return the assigned partitions by member id; topics are in the order of the leader's HashMap, or sorted if racks
+    matter.
+    """
     listed = in_map_order(members)
     existing = subscribed_topics(topics, listed)
     subscribers: dict[str, list[tuple[str, Subscription]]] = {topic: [] for topic in existing}
@@ -60,7 +62,11 @@ class RangeAssignor(Assignor):
 
 
 class _TopicState:
-    """A topic whose partitions are being assigned. ``subscribers``: in assignment order."""
+    """A topic whose partitions are being assigned.
+
+    Args:
+        subscribers: members with their subscriptions, in assignment order.
+    """
 
     def __init__(
         self, topic: str, partitions: Sequence[Partition], subscribers: Sequence[tuple[str, Subscription]]
@@ -80,7 +86,7 @@ class _TopicState:
         return rack is None or rack in self._partitions[number].racks
 
     def room(self, member_id: str) -> int:
-        """Return how many more partitions the member may get; may be negative if it has the larger share already."""
+        """Return how many more partitions the member may get; negative if the member already has the larger share."""
         return self._least + (self._larger > 0) - self._held[member_id]
 
     def give(self, member_id: str, numbers: Sequence[int], shares: GroupAssignment) -> None:
@@ -91,7 +97,9 @@ class _TopicState:
             del self.free[number]
 
     def take_ranges(self, shares: GroupAssignment, near: bool = False) -> None:
-        """Assign free partitions to every member up to its share. ``near``: True for partitions in its rack only."""
+        """Assign free partitions to every member up to its share. ``near``: True for only those with a replica in its
+        rack.
+        """
         for member_id in self.members:
             candidates = (n for n in self.free if not near or self.match(member_id, n))
             if numbers := list(islice(candidates, max(0, self.room(member_id)))):
@@ -99,7 +107,9 @@ class _TopicState:
 
 
 def _near(states: Sequence[_TopicState], shares: GroupAssignment) -> None:
-    """Assign partitions in the racks of members, topics with equal partition counts and subscribers together."""
+    """Assign partitions with a replica in the member's rack; topics with equal counts and subscribers are assigned
+    together.
+    """
     equal_topics: dict[tuple[tuple[str, ...], int], list[_TopicState]] = {}
     for state in states:
         if state.has_racks:
@@ -112,7 +122,9 @@ def _near(states: Sequence[_TopicState], shares: GroupAssignment) -> None:
 
 
 def _near_together(states: Sequence[_TopicState], shares: GroupAssignment) -> None:
-    """Assign each partition number, of all topics at once, to the first member that is near it in all of them."""
+    """Assign each partition number, in all topics at once, to the first member in the rack of a replica
+    in all of them.
+    """
     candidates = list(states[0].members)
     for number in range(len(states[0].free)):
         for member_id in candidates:

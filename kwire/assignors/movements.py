@@ -1,4 +1,5 @@
-"""Partition movements of one assignor run: if another partition of the topic moved the other way, that one moves back.
+"""Partition movements of one assignor run. If another partition of the topic moved the opposite way, that one moves
+back.
 
 Source: PartitionMovements of Kafka's AbstractStickyAssignor, and of UniformHeterogeneousAssignmentBuilder before 4.0.
 """
@@ -14,7 +15,11 @@ _Topic = TypeVar("_Topic")  # a name, or an id
 
 
 class Movements(Generic[_Topic]):
-    """The movements so far. ``hash_of``: Java's hash code of a partition of a topic. Members are numbers."""
+    """The partition movements of one assignor run so far. Members are represented by numbers.
+
+    Args:
+        hash_of: function that returns Java's hash code of a partition, from topic and partition number.
+    """
 
     def __init__(self, hash_of: Callable[[_Topic, int], int]) -> None:
         self._hash_of = hash_of
@@ -31,14 +36,18 @@ class Movements(Generic[_Topic]):
             between.add(partition)
 
     def instead(self, partition: tuple[_Topic, int], giver: int, taker: int) -> tuple[_Topic, int]:
-        """Return the partition to move in place of ``partition`` from ``giver`` to ``taker``."""
+        """Return the partition to move from ``giver`` to ``taker``: one that moved the opposite way, or else
+        ``partition``.
+        """
         source, _ = self._of.get(partition, (giver, giver))
         back = self._between.get((partition[0], taker, source))
         return back.first() if back else partition
 
 
 class _Partitions(Generic[_Topic]):
-    """A set of partitions; the first is that which a Java HashSet iterates first. Its table never shrinks."""
+    """A set of partitions whose first element is the first that a Java HashSet iterates. The hash table
+    never shrinks.
+    """
 
     def __init__(self, hash_of: Callable[[_Topic, int], int]) -> None:
         self._hash_of = hash_of

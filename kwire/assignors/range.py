@@ -20,9 +20,13 @@ from kwire.java import utf16
 
 
 def assign(members: Members, partitions: Partitions, homogeneous: bool | None = None) -> GroupAssignment:
-    """Return the assignment; ``homogeneous`` changes only the time it takes.
+    """Return the target assignment of the group.
 
-    Members are processed static ones first, by instance id, the others by member id. Raises: AssignorError.
+    Static members are processed first, by instance id, then the others by member id. Raises: AssignorError.
+
+    Args:
+        homogeneous: whether all members subscribe to the same topics, which saves time but does not change the result;
+            None to compare the topic ids.
     """
     target: GroupAssignment = {member_id: {} for member_id in members}
     walked = sorted(members, key=lambda member_id: _place(member_id, members[member_id]))
@@ -34,8 +38,9 @@ def assign(members: Members, partitions: Partitions, homogeneous: bool | None = 
 
 
 def shares(count: int, members: Sequence[str]) -> Iterator[tuple[str, range]]:
-    """Return partitions 0 to ``count`` cut into adjacent shares, larger ones first; members without a partition are
-    left out.
+    """Yield each member with its partitions: 0 to ``count`` - 1 in adjacent ranges, larger ranges first.
+
+    Members without a partition are left out.
     """
     least, larger = divmod(count, len(members))
     start = 0

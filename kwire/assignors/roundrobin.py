@@ -1,7 +1,7 @@
 """The client-side assignor ``roundrobin``: all partitions of all topics, in order, to one member after the other.
 
-Members form a ring, static ones first; a member that does not subscribe to a topic is skipped, and the ring continues
-across topics. Source: RoundRobinAssignor of kafka-clients.
+Members form a ring, static members first; a member that does not subscribe to a topic is skipped, and the next topic
+continues at the same position of the ring. Source: RoundRobinAssignor of kafka-clients.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kwire.java import utf16
 
 
 def share_out(topics: Topics, members: Subscriptions) -> GroupAssignment:
-    """Return the assignment; the order of members matters only for equal instance ids."""
+    """Return the assigned partitions by member id; the order of ``members`` matters only for equal instance ids."""
     listed = in_map_order(members)
     subscribed = {member_id: set(member.topics) for member_id, member in listed}
     shares: GroupAssignment = {member_id: [] for member_id in members}

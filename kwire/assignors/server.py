@@ -1,4 +1,4 @@
-"""Input and output of server-side assignors (KIP-848), and helpers of both.
+"""Input and output types of server-side assignors (KIP-848), and functions that several assignors use.
 
 Source: PartitionAssignor, GroupSpec and SubscribedTopicDescriber of Kafka's group coordinator API.
 """
@@ -24,10 +24,11 @@ class AssignorError(ValueError):
 
 @dataclass(slots=True)  # created per member at each change of a group; frozen would take four times as long
 class MemberSubscription:
-    """A member of a consumer group: the topics it subscribes to, and its current target assignment.
+    """A member of a consumer group as an assignor sees it. Server-side assignors ignore racks.
 
-    ``uniform`` keeps partitions in the iteration order of ``assigned``: topics, then partitions of a topic. Racks do
-    not matter to server-side assignors.
+    Attributes:
+        topic_ids: topics that the member subscribes to.
+        assigned: current target assignment, partition numbers by topic id; ``uniform`` keeps partitions in this order.
     """
 
     topic_ids: Collection[UUID]
@@ -50,7 +51,8 @@ def is_homogeneous(members: Collection[MemberSubscription]) -> bool:
 
 
 def partitions_of(topic_ids: Iterable[UUID], partitions: Partitions) -> dict[UUID, int]:
-    """Return the partition counts of subscribed topics, in order. Raises: AssignorError for a topic without
+    """Return the number of partitions by topic id, in the order of ``topic_ids``. Raises: AssignorError for a topic
+    without
     metadata.
     """
     try:

@@ -1,4 +1,4 @@
-"""Server-side assignors of Kafka (KIP-848) by name."""
+"""Kafka's server-side assignors (KIP-848), by name."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def assign(
     their product, if all members subscribe to the same topics.
 
     Args:
-        name: a key of ``SERVER``.
+        name: name of the assignor, a key of ``SERVER``.
         partitions: number of partitions by topic id.
         homogeneous: whether all members subscribe to the same topic names; None to compare their topic ids.
-        release: of Kafka, 4.2, 4.0 or 3.9: ``uniform`` differs between them, ``range`` does not.
+        release: Kafka release, 4.2, 4.0 or 3.9. ``uniform`` differs between the releases, ``range`` does not.
 
     Raises: KeyError for an unknown name or release; AssignorError for a subscribed topic that is not in ``partitions``.
     """

@@ -2,9 +2,9 @@
 possible.
 
 Both use the same algorithm. Members of ``sticky``, which revoke everything before they join, report their previous
-partitions in the user data; those of ``cooperative-sticky`` report owned partitions in the subscription, and get
-partitions of others one generation later. Source: StickyAssignor, CooperativeStickyAssignor and AbstractStickyAssignor
-of kafka-clients.
+partitions in the user data. Members of ``cooperative-sticky`` report owned partitions in the subscription, and get a
+partition of another member one generation later. Source: StickyAssignor, CooperativeStickyAssignor and
+AbstractStickyAssignor of kafka-clients.
 """
 
 from __future__ import annotations
@@ -37,12 +37,19 @@ from kwire.java import grouped_order
 
 
 def share_out(topics: Topics, members: Subscriptions, *, always_heterogeneous: bool = False) -> GroupAssignment:
-    """Return the assignment of ``sticky``. ``always_heterogeneous``: True for the algorithm before Kafka 2.4."""
+    """Return the assigned partitions of ``sticky`` by member id.
+
+    Args:
+        always_heterogeneous: True for the algorithm before Kafka 2.4.
+    """
     return _share_out(topics, members, claim, always_heterogeneous=always_heterogeneous)[0]
 
 
 def share_out_cooperatively(topics: Topics, members: Subscriptions) -> GroupAssignment:
-    """Return the assignment of ``cooperative-sticky``; partitions that move are not assigned in this generation."""
+    """Return the assigned partitions of ``cooperative-sticky`` by member id; a partition that moves is not assigned in
+    this
+    generation.
+    """
     shares, moved = _share_out(topics, members, cooperative_claim)
     for partition, member_id in moved.items():
         shares[member_id].remove(partition)
@@ -50,7 +57,9 @@ def share_out_cooperatively(topics: Topics, members: Subscriptions) -> GroupAssi
 
 
 def claim(member: Subscription) -> Claim:
-    """Return the claim in user data of ``sticky``. Invalid user data claims nothing, without a generation."""
+    """Return the claim in the user data of ``sticky``; without partitions, and with UNKNOWN_GENERATION, if it is
+    invalid.
+    """
     if not member.user_data:
         return Claim()
     try:
@@ -62,7 +71,7 @@ def claim(member: Subscription) -> Claim:
 
 
 def cooperative_claim(member: Subscription) -> Claim:
-    """Return the claim in a subscription; before v2 the generation is in the user data."""
+    """Return the claim in a ``cooperative-sticky`` subscription; before v2 the generation is in the user data."""
     if member.generation >= 0:
         return Claim(member.owned, member.generation)
     if member.user_data is None:
@@ -82,7 +91,9 @@ class StickyAssignor(Assignor):
         self._generation = UNKNOWN_GENERATION
 
     def user_data(self, topics: Collection[str]) -> bytes | None:  # noqa: ARG002
-        """Return user data v1; None before the first assignment."""
+        """Return user data v1, the partitions and generation of the last assignment; None before the
+        first assignment.
+        """
         if self._given is None:
             return None
         grouped = by_topic(self._given.partitions)
@@ -129,7 +140,7 @@ def _share_out(
     *,
     always_heterogeneous: bool = False,
 ) -> tuple[GroupAssignment, dict[TopicPartition, str]]:
-    """Return the assignment, and the partitions that move with their current owners."""
+    """Return the assigned partitions by member id, and the current owner of each partition that moves."""
     if not members:
         return {}, {}
     listed = in_map_order(members)
@@ -147,7 +158,7 @@ def _share_out(
 
 
 def _moved(members: Subscriptions, shares: GroupAssignment) -> dict[TopicPartition, str]:
-    """Return the partitions assigned to one member and claimed by another, with the new owner."""
+    """Return the new owner of each partition that is assigned to one member and claimed by another."""
     added: dict[TopicPartition, str] = {}
     given_up: set[TopicPartition] = set()
     for member_id, share in shares.items():

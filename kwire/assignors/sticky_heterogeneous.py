@@ -22,11 +22,12 @@ def share_out(
     earlier: Mapping[TopicPartition, str],
     racks: Racks,
 ) -> GroupAssignment:
-    """Return the assignment.
+    """Return the assigned partitions by member id.
 
     Args:
         before: accepted claims of the members.
-        earlier: owner of each partition in a generation before the newest.
+        earlier: last owner of each partition in a generation before the newest.
+        racks: racks that matter for the assignment.
     """
     group = _Group(topics, members, earlier, racks)
     must_revoke = group.keep(before)
@@ -39,10 +40,13 @@ def share_out(
 
 
 class _Group:
-    """The state of one assignment. Members are numbers: the index among all sorted member ids.
+    """The state of one assignment. A member is represented by its index among all sorted member ids.
 
     Attributes:
-        ranks: sorted pairs (number of partitions, member) of the members that take part, least loaded first.
+        places: index by member id.
+        partitions: all partitions, those of topics with the fewest subscribers first.
+        shares: assigned partitions by member index.
+        owners: member index by assigned partition.
     """
 
     def __init__(
@@ -77,13 +81,14 @@ class _Group:
         self._balanced: bool | None = None  # None: unknown since the last move
 
     def _limit(self, subscribed: Sequence[str]) -> int:
-        """Return the largest number of partitions that a member can have."""
+        """Return the maximum number of partitions of a member: all partitions of its subscribed topics."""
         counted = self._topics if len(subscribed) == len(self._topics) else subscribed
         return sum(len(self._topics[topic]) for topic in counted)
 
     def keep(self, before: Ownership) -> bool:
-        """Let members keep partitions that they own, subscribe to and are near to. Return True if some partition was
-        not kept.
+        """Assign to members the partitions that they own and still subscribe to, if their rack matches a replica.
+
+        Return True if some partition was not kept.
         """
         revoked = False
         for member_id, owned in before.owned.items():
@@ -114,7 +119,7 @@ class _Group:
         return False
 
     def freeze(self) -> None:
-        """Exclude members that have all they can have, if only they subscribe to these topics."""
+        """Exclude members from balancing that have their maximum, if no other member subscribes to the same topics."""
         self._ranks = [(load, place) for load, place in self._ranks if self._can_change(place)]
 
     def _can_change(self, place: int) -> bool:
@@ -153,8 +158,8 @@ class _Group:
                 return moved
 
     def _taker(self, partition: TopicPartition) -> int | None:
-        """Return the member that should get the partition: its earlier owner, else the least loaded subscriber; None
-        to keep it.
+        """Return the member to move the partition to: its earlier owner, or else the least loaded subscriber; None to
+        leave it.
         """
         load = len(self.shares[self.owners[partition]])
         had = self._earlier.get(partition)
@@ -211,5 +216,5 @@ class _Group:
 
 
 def _imbalance(loads: Sequence[int]) -> int:
-    """Return the sum of the differences of all pairs. ``loads``: ascending."""
+    """Return the sum of the load differences of all pairs of members. ``loads``: partition counts, ascending."""
     return sum((2 * at - len(loads) + 1) * load for at, load in enumerate(loads))

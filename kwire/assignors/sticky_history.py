@@ -1,6 +1,6 @@
 """Previous owners of partitions for the sticky assignors, from the claims of members.
 
-Source: AbstractStickyAssignor of kafka-clients, allSubscriptionsEqual and prepopulateCurrentAssignments.
+Source: allSubscriptionsEqual and prepopulateCurrentAssignments of AbstractStickyAssignor in kafka-clients.
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ from kwire.assignors.client import UNKNOWN_GENERATION, Subscription, TopicPartit
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The partitions that a member claims to have owned, and the generation; None if it reports none."""
+    """The partitions that a member reports to have owned.
+
+    Attributes:
+        generation: generation in which the member owned them; None if the member does not report one.
+    """
 
     partitions: Sequence[TopicPartition] = ()
     generation: int | None = None
@@ -27,7 +31,7 @@ class Ownership:
     Attributes:
         owned: partitions by member id.
         disputed: partitions that two members claim in the same generation.
-        newest: the highest generation.
+        newest: highest generation of all claims.
     """
 
     owned: dict[str, list[TopicPartition]] = field(default_factory=dict)
@@ -36,7 +40,8 @@ class Ownership:
 
 
 def owned_now(topics: Topics, members: Sequence[tuple[str, Subscription]], claims: Mapping[str, Claim]) -> Ownership:
-    """Return the accepted claims: existing partitions, and of two claims that with the higher generation.
+    """Return the accepted claims: of partitions that exist, and of two conflicting claims the one with the higher
+    generation.
 
     A partition that two members claim in the same generation has no owner. As in Java, the generation of the earlier
     claim is read from the subscription and not from the claim. Unlike in Java, a partition that no longer exists has no
@@ -72,7 +77,7 @@ def owned_now(topics: Topics, members: Sequence[tuple[str, Subscription]], claim
 def owners_before(
     members: Iterable[tuple[str, Subscription]], claims: Mapping[str, Claim], newest: int
 ) -> dict[TopicPartition, str]:
-    """Return the last owner of each partition among members whose claim is older than the newest generation."""
+    """Return the last owner of each partition among members whose claims are older than the newest generation."""
     owners: dict[TopicPartition, tuple[str, int]] = {}
     for member_id, _ in members:
         claim = claims[member_id]
@@ -85,8 +90,8 @@ def owners_before(
 
 
 def subscribe_to_same_topics(members: Iterable[tuple[str, Subscription]]) -> bool:
-    """True if all members subscribe to the same topics; as in Java, members before the first one with topics do not
-    count.
+    """True if all members subscribe to the same topics; as in Java, members before the first member with topics are
+    ignored.
     """
     first: set[str] = set()
     for _, member in members:

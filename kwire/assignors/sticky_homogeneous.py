@@ -13,7 +13,7 @@ from kwire.java import utf16
 
 
 def share_out(topics: Topics, before: Ownership, racks: Racks) -> tuple[GroupAssignment, dict[TopicPartition, str]]:
-    """Return the assignment, and the partitions that another member owned, with their previous owners."""
+    """Return the assigned partitions by member id, and the previous owner of each partition that moves."""
     sharing = _Sharing(topics, before, racks)
     sharing.keep()
     free = sharing.free()
@@ -28,7 +28,9 @@ class _Sharing:
     """The state of one assignment.
 
     Attributes:
-        below: members below the smaller share.
+        shares: assigned partitions by member id.
+        moved: previous owner by partition that moves to another member.
+        below: members with fewer partitions than the smaller share.
         at_least: members with the smaller share that may get one more partition.
     """
 
@@ -46,8 +48,10 @@ class _Sharing:
         self.at_least: list[str] = []
 
     def keep(self) -> None:
-        """Let members keep undisputed partitions that they own and are near to, up to their share; return the
-        others.
+        """Assign to members, up to their share, the undisputed partitions that they own, if their rack matches a
+        replica.
+
+        The members give up the other partitions.
         """
         for member_id, owned in self._before.owned.items():
             near = []

@@ -1,7 +1,7 @@
 """The server-side assignor ``uniform``, the default: balanced, and members keep partitions where possible.
 
-This module is for members that subscribe to the same topics, ``uniform_heterogeneous`` for others. Kafka compares topic
-names for this, including those of topics that do not exist. Source: UniformAssignor and
+This module assigns groups whose members subscribe to the same topics; ``uniform_heterogeneous`` assigns the others. To
+tell them apart, Kafka compares topic names, including names of topics that do not exist. Source: UniformAssignor and
 UniformHomogeneousAssignmentBuilder of Kafka 4.2. Kafka 4.0 and before gave the larger shares to other members: see
 ``first_are_larger``, and ``uniform_3_9`` for heterogeneous groups.
 """
@@ -30,11 +30,12 @@ _Partition = tuple[UUID, int]
 def assign(
     members: Members, partitions: Partitions, homogeneous: bool | None = None, *, first_are_larger: bool = False
 ) -> GroupAssignment:
-    """Return the assignment. Raises: AssignorError.
+    """Return the target assignment of the group. Raises: AssignorError.
 
     Args:
         homogeneous: whether all members subscribe to the same topic names; None to compare their topic ids.
-        first_are_larger: in a homogeneous group, the first members get the larger shares, as before Kafka 4.1.
+        first_are_larger: True to give the larger shares of a homogeneous group to the first members, as before Kafka
+            4.1.
     """
     if is_homogeneous(members.values()) if homogeneous is None else homogeneous:
         return assign_homogeneous(members, partitions, first_are_larger=first_are_larger)
@@ -42,9 +43,10 @@ def assign(
 
 
 def assign_homogeneous(members: Members, partitions: Partitions, *, first_are_larger: bool = False) -> GroupAssignment:
-    """Return the assignment of a homogeneous group: members keep up to their share, the rest fills those below theirs.
+    """Return the target assignment of a group whose members subscribe to the same topics.
 
-    Unowned partitions are assigned first, then those above a member's share.
+    Members keep partitions up to their share; members below their share get the rest: first the partitions without an
+    owner, then those above another member's share.
     """
     if not members:
         return {}
@@ -85,9 +87,14 @@ def assign_homogeneous(members: Members, partitions: Partitions, *, first_are_la
 def _kept(
     member: MemberSubscription, free: Mapping[UUID, bytearray], room: int
 ) -> tuple[MemberAssignment, list[_Partition]]:
-    """Return the partitions that a member keeps, and owned ones above its share.
+    """Return the partitions that a member keeps, and the owned partitions above its share.
 
-    Only topics that it still subscribes to count; all of them are removed from ``free``. ``room``: the member's share.
+    Partitions of topics that the member no longer subscribes to are ignored; the returned ones are removed from
+    ``free``.
+
+    Args:
+        free: for each topic, a flag per partition that no member has kept yet.
+        room: number of partitions in the member's share.
     """
     kept: MemberAssignment = {}
     over: list[_Partition] = []

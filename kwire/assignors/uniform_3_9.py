@@ -1,8 +1,8 @@
 """The server-side assignor ``uniform`` of Kafka 3.9; for homogeneous groups also of 4.0.
 
 The first members in order may have one partition more, whatever they own. In heterogeneous groups partitions are
-processed one by one, densest topics first, until no partition has an owner with at least two more than another
-subscriber. Topics of equal density are ordered by partition, in the order of a HashSet.
+processed one by one, densest topics first, until no owner of a partition has at least two more partitions than another
+subscriber. Partitions of topics with equal density are processed by partition number, then in the order of a HashSet.
 Source: UniformHomogeneousAssignmentBuilder and UniformHeterogeneousAssignmentBuilder of Kafka 3.9.
 """
 
@@ -21,7 +21,9 @@ from kwire.java import bucket_of, bucket_order, id_partition_hash, table_size, u
 
 
 def assign(members: Members, partitions: Partitions, homogeneous: bool | None = None) -> GroupAssignment:
-    """Return the assignment; arguments as for ``uniform.assign``. Raises: AssignorError."""
+    """Return the target assignment of the group; the arguments are those of ``uniform.assign``. Raises:
+    AssignorError.
+    """
     if is_homogeneous(members.values()) if homogeneous is None else homogeneous:
         return uniform.assign_homogeneous(members, partitions, first_are_larger=True)
     group = _Group(members, partitions)
@@ -31,10 +33,11 @@ def assign(members: Members, partitions: Partitions, homogeneous: bool | None = 
 
 
 class _Dense:
-    """Topics of equal density, and their subscribers by load.
+    """Topics of equal density (partitions per subscriber), and their subscribers by load.
 
     Attributes:
-        subscribers: for each topic (load, rank, member) of its subscribers, least loaded first.
+        topics: the topics.
+        subscribers: for each topic its subscribers as (load, rank, member), least loaded first.
     """
 
     def __init__(self, topics: list[Topic]) -> None:
@@ -49,14 +52,25 @@ class _Dense:
         self.subscribers = [sorted((loads[at], ranks[at], at) for at in topic.subscribers) for topic in self.topics]
 
     def change(self, before: int, after: int, rank: int, place: int) -> None:
-        """Update the load of a member."""
+        """Update the load of a member, in all its topics.
+
+        Args:
+            before: number of partitions before the change.
+            after: number of partitions after the change.
+            rank: position of the member id in sorted order.
+            place: number of the member.
+        """
         for at in self._of[place]:
             by_load = self.subscribers[at]
             del by_load[bisect_left(by_load, (before, rank, place))]
             insort(by_load, (after, rank, place))
 
     def partitions(self, size: int) -> Iterator[tuple[int, int]]:
-        """Yield partitions in order: index of the topic, and partition number. ``size``: table size of the HashSet."""
+        """Yield partitions in processing order, each as index of the topic and partition number.
+
+        Args:
+            size: number of buckets of Java's HashSet.
+        """
         count = len(self.topics[0].owners)
         if len(self.topics) == 1:
             yield from ((0, number) for number in range(count))
@@ -67,12 +81,13 @@ class _Dense:
 
 
 class _Group:
-    """The state of one assignment. Members are numbers.
+    """The state of one assignment. A member is represented by its position among the members.
 
     Attributes:
-        ranks: of the member ids, as Java compares strings.
-        most: number of partitions that each member could have.
-        below: loads of the members with fewer than that, ascending.
+        loads: number of partitions of each member.
+        ranks: position of each member id in the order of Java's String.compareTo.
+        most: maximum number of partitions of each member: all partitions of its topics.
+        below: loads of the members below their maximum, ascending.
     """
 
     def __init__(self, members: Members, partitions: Partitions) -> None:
@@ -105,7 +120,7 @@ class _Group:
                     dense.change(load, load + 1, rank, place)
 
     def balance(self) -> None:
-        """Iterate over the partitions until none moves. A partition moves at most once."""
+        """Iterate over the partitions until no partition moves. A partition moves at most once."""
         self.below = sorted(load for load, most in zip(self.loads, self.most, strict=True) if load < most)
         shared = [dense for dense in self._dense if len(dense.topics[0].subscribers) > 1]
         settled: set[tuple[UUID, int]] = set()
@@ -127,11 +142,13 @@ class _Group:
         return moved
 
     def _is_balanced(self) -> bool:
-        """True if the group is balanced in Kafka's sense: a member that has all it could have does not count."""
+        """True if the group is balanced in Kafka's sense: members at their maximum are ignored."""
         return self.below[0] >= self.below[-1] - 1
 
     def _move(self, dense: _Dense, topic: Topic, number: int, taker: int) -> tuple[UUID, int]:
-        """Move a partition, or the one that must move in its place; return the moved one."""
+        """Move a partition, or the partition that must move in its place (see Movements); return the partition that
+        moved.
+        """
         _, instead = self._movements.instead((topic.id, number), topic.owners[number], taker)
         giver = topic.owners[instead]
         self._movements.add((topic.id, instead), giver, taker)
@@ -148,5 +165,5 @@ class _Group:
 
 
 def _density(topic: Topic) -> tuple[float, int]:
-    """Return a sort key: most partitions per subscriber first, then fewest subscribers."""
+    """Return a sort key for topics: most partitions per subscriber first, then fewest subscribers."""
     return -len(topic.owners) / len(topic.subscribers), len(topic.subscribers)

@@ -1,8 +1,9 @@
 """The server-side assignor ``uniform`` for members that subscribe to different topics.
 
-Members keep partitions that they still subscribe to; unowned partitions go to the least loaded subscriber; then the
-topics are iterated and the most loaded members give partitions to the least loaded, until nothing moves. Topics with
-most partitions per subscriber come first. Source: UniformHeterogeneousAssignmentBuilder of Kafka 4.2.
+First, members keep partitions of topics that they still subscribe to. Then each partition without an owner is assigned
+to the least loaded subscriber. Then, topic by topic, partitions move from the most loaded to the least loaded members
+until no partition moves. Topics with most partitions per subscriber come first. Source:
+UniformHeterogeneousAssignmentBuilder of Kafka 4.2.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Topic:
 
 
 def assign(members: Members, partitions: Partitions) -> GroupAssignment:
-    """Return the assignment. Raises: AssignorError."""
+    """Return the target assignment of the group. Raises: AssignorError."""
     topics, loads = owned_topics(members, partitions)
     ordered = in_order(topics)
     for topic in ordered:
@@ -43,8 +44,10 @@ def assign(members: Members, partitions: Partitions) -> GroupAssignment:
 
 
 def owned_topics(members: Members, partitions: Partitions) -> tuple[list[Topic], list[int]]:
-    """Return subscribed topics with the owners that keep their partitions, and the loads of members. Raises:
-    AssignorError.
+    """Return the subscribed topics with the owners that keep their partitions, and the number of partitions of each
+    member.
+
+    Raises: AssignorError.
     """
     topics = _topics(members, partitions)
     loads = [0] * len(members)
@@ -59,7 +62,7 @@ def owned_topics(members: Members, partitions: Partitions) -> tuple[list[Topic],
 
 
 def in_order(topics: Iterable[Topic]) -> list[Topic]:
-    """Return the topics, those with most partitions per subscriber first."""
+    """Return the topics sorted: topics with most partitions per subscriber first."""
     return sorted(topics, key=lambda topic: topic.order)
 
 
@@ -70,7 +73,7 @@ def _topics(members: Members, partitions: Partitions) -> dict[UUID, Topic]:
 
 
 def _subscribers(members: Members) -> dict[UUID, list[int]]:
-    """Return member numbers by topic. Members with the same collection object of topics are processed together."""
+    """Return member numbers by topic. Members that share one collection object of topics are processed together."""
     same_collection: dict[int, list[int]] = {}
     collections: dict[int, Collection[UUID]] = {}
     for place, member in enumerate(members.values()):
@@ -101,7 +104,9 @@ def _fill(topic: Topic, loads: list[int]) -> None:
 
 
 def _balance(topics: list[Topic], loads: list[int]) -> None:
-    """Iterate over the topics until the iteration reaches the topic of the last move."""
+    """Even out the topics in turn until the iteration returns to the topic of the last move, at most MAX_ROUNDS times
+    each.
+    """
     last = 0
     for turn, (at, topic) in enumerate(islice(cycle(enumerate(topics)), MAX_ROUNDS * len(topics))):
         if turn and at == last:
@@ -111,7 +116,10 @@ def _balance(topics: list[Topic], loads: list[int]) -> None:
 
 
 def _even_out(topic: Topic, loads: list[int]) -> int:
-    """Move partitions of one topic from the most to the least loaded members; return their number. None moves twice."""
+    """Move partitions of one topic from the most to the least loaded members; return the number of moves.
+
+    No partition moves twice.
+    """
     held = [loads[place] for place in topic.subscribers]
     if max(held) - min(held) <= 1:
         return 0
@@ -137,9 +145,10 @@ def _by_load(topic: Topic, loads: list[int]) -> list[int]:
 
 
 def _from_least(by_load: list[int], loads: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield, without end, the smallest load and a member with it, which then gets one more partition.
+    """Yield, without end, the smallest load and a member that has it; the caller assigns one more partition to the
+    member.
 
-    A member with one more joins when the iteration reaches its load.
+    A member with a larger load is included when the smallest load reaches it.
     """
     end = 0
     level = loads[by_load[0]]
@@ -152,8 +161,9 @@ def _from_least(by_load: list[int], loads: list[int]) -> Iterator[tuple[int, int
 
 
 def _from_most(by_load: list[int], loads: list[int], gives: dict[int, list[int]]) -> Iterator[tuple[int, int]]:
-    """Yield the largest load and a member with it, which then gives one partition away, until no member has one
-    left.
+    """Yield the largest load and a member that has it; the caller takes one partition from the member.
+
+    The iteration ends when no member has a partition that it can give.
     """
     rest = list(by_load)
     walked: list[int] = []
