@@ -66,7 +66,9 @@ def check_topic(name: str, partitions: int, existing: Container[str] = (OFFSETS_
             f"topic {name!r}: not a legal topic name (1-249 of the characters a-z, A-Z, 0-9, '.', '_' and '-')"
         )
     if not 0 < partitions <= MAX_PARTITIONS:
-        raise SettingsError(f"topic {name}: {partitions} partitions is out of range (1-{MAX_PARTITIONS})")
+        raise SettingsError(
+            f"topic {name}: the number of partitions, {partitions}, is out of range (1-{MAX_PARTITIONS})"
+        )
     if name in existing:
         raise SettingsError(f"topic {name} already exists")
 

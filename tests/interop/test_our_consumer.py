@@ -450,7 +450,7 @@ async def test_group_chooses_an_unknown_assignor(ground: Ground) -> None:
             request.answer.protocol_name = "weighted"
 
     async with consumer_at(ground, Wire(forge), group=group, topics=[topic], assignors=["range"]) as consumer:
-        with pytest.raises(UnknownAssignor, match="'weighted', this member has range"):
+        with pytest.raises(UnknownAssignor, match="'weighted', but this member supports only range"):
             await consumer.poll()
 
 

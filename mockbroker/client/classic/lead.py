@@ -1,4 +1,4 @@
-"""The tasks of the leader of a classic group: assign the partitions, and watch the topics for changes."""
+"""The tasks of the leader of a classic group: the assignment, and the detection of changed topics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ from mockbroker.client.flow import WAIT, Waiting
 
 
 class Leading:
-    """Assignment of one generation, by the assignor that the group chose among ``assignors``."""
+    """The assignments by one member while it is the leader.
+
+    Args:
+        components: The components of the consumer.
+        status: Status of the member.
+        assignors: Supported assignors by name.
+        protocol: Rebalance protocol, eager or cooperative.
+    """
 
     def __init__(
         self, components: Components, status: MemberStatus, assignors: Mapping[str, Assignor], protocol: str
@@ -26,20 +33,21 @@ class Leading:
 
     @property
     def assignor(self) -> Assignor:
-        """The assignor that the group chose. Raises: UnknownAssignor."""
+        """The assignor that the group chose. Raises: UnknownAssignor if the member does not support this assignor."""
         chosen = self._status.protocol_name
         assignor = self._assignors.get(chosen or "")
         if assignor is None:
             own = ", ".join(self._assignors)
             raise UnknownAssignor(
-                f"the group chose the assignor {chosen!r}, this member has {own}: add it to assignors"
+                f"the group chose the assignor {chosen!r}, but this member supports only {own}: "
+                f"add {chosen!r} to assignors"
             )
         return assignor
 
     def assign(self, response: JoinGroupResponse) -> Waiting[Mapping[str, Assignment]]:
-        """Return the assignments by member id, once metadata has the topics of all members.
+        """Return the assignments by member id, after metadata covers the subscribed topics of all members.
 
-        A static leader that returns assigns nothing: the group keeps its assignment (KIP-814).
+        The result is empty for a static leader that rejoins: the group's assignment does not change (KIP-814).
         """
         components, status = self._components, self._status
         metadata = components.metadata
@@ -56,7 +64,7 @@ class Leading:
         return assignments
 
     def rejoin_if_topics_changed(self) -> None:
-        """Request a rebalance if partitions or racks of the topics have changed since the assignment."""
+        """Request a rebalance if partition counts or racks of the group's topics have changed since the assignment."""
         metadata, snapshot = self._components.metadata, self._status.assignment_snapshot
         if snapshot is None or self._compared_version == metadata.version:
             return

@@ -22,7 +22,7 @@ def leave(group: ClassicGroup, event: Leave, now: float) -> Effects:
     for leaving in event.members:
         if leaving.member_id in group.pending_members:
             reason = leaving.reason or "left before it joined"
-            effects.append(membership.pending_member_removed(group, EventKind.LEAVE, leaving.member_id, reason))
+            effects.append(membership.remove_and_note_pending_id(group, EventKind.LEAVE, leaving.member_id, reason))
             answers.append(replies.leave_response_member(leaving, NONE))
             continue
         error, member = _find_leaving_member(group, leaving)

@@ -43,7 +43,7 @@ def remove_pending_member(group: ClassicGroup, member_id: str) -> str:
     return group.pending_members.pop(member_id)
 
 
-def pending_member_removed(group: ClassicGroup, event: EventKind, member_id: str, reason: str) -> Note:
+def remove_and_note_pending_id(group: ClassicGroup, event: EventKind, member_id: str, reason: str) -> Note:
     """Remove a pending member id; return the event for the journal."""
     client_id = remove_pending_member(group, member_id)
     return Note(event=event, group=group.group_id, member_id=member_id, client_id=client_id, reason=reason)

@@ -31,7 +31,9 @@ def tick(group: ClassicGroup, join_settle: float, now: float) -> Effects:
                 effects += _session_expired(group, group.members[member_id], now)
             case ("pending", member_id):
                 effects.append(
-                    membership.pending_member_removed(group, EventKind.EXPIRE, member_id, "member id was never used")
+                    membership.remove_and_note_pending_id(
+                        group, EventKind.EXPIRE, member_id, "member id was never used"
+                    )
                 )
                 effects += phases.maybe_complete_join_phase(group, now)
     return effects

@@ -341,7 +341,7 @@ def _member_state(member_id: str, number: int) -> MemberState:
         return MemberState(number)
     except ValueError:
         name = ConsumerGroupCurrentMemberAssignmentValue.__name__
-        raise DecodeError(f"member {member_id} has state {number}, which is not 0, 1 or 2", message=name) from None
+        raise DecodeError(f"member {member_id} has the unknown state {number} (0-2)", message=name) from None
 
 
 def _partition_set(topics: Iterable[ConsumerGroupCurrentMemberAssignmentValue.TopicPartition]) -> PartitionSet:

@@ -170,8 +170,8 @@ REFUSED = [
     ),
     ({"config": {"num.partition": 1}}, "did you mean num.partitions?"),
     ({"topics": {"a/b": 1}}, "topic 'a/b': not a legal topic name"),
-    ({"topics": {"t": 0}}, "topic t: 0 partitions is out of range (1-100000)"),
-    ({"topics": {"t": 100_001}}, "topic t: 100001 partitions is out of range (1-100000)"),
+    ({"topics": {"t": 0}}, "topic t: the number of partitions, 0, is out of range (1-100000)"),
+    ({"topics": {"t": 100_001}}, "topic t: the number of partitions, 100001, is out of range (1-100000)"),
 ]
 
 

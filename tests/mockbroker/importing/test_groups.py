@@ -292,8 +292,8 @@ def test_group_with_an_unknown_member_state_is_a_problem(log_dir: LogDir) -> Non
     found = read(log_dir.folder)
     assert offsets(found) == {"other": {0: 1}}
     assert [problem.text for problem in found.problems] == [
-        "group 'g' cannot be rebuilt: ConsumerGroupCurrentMemberAssignmentValue at byte 0: member m has state 77,"
-        " which is not 0, 1 or 2"
+        "group 'g' cannot be rebuilt: ConsumerGroupCurrentMemberAssignmentValue at byte 0: member m has the"
+        " unknown state 77 (0-2)"
     ]
 
 

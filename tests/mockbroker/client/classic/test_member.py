@@ -668,7 +668,8 @@ def test_group_with_an_assignor_that_this_member_lacks(leads: bool) -> None:
         cluster.answer_sync([("t", 0)])
 
     with pytest.raises(
-        UnknownAssignor, match="the group chose the assignor 'best', this member has range, cooperative-sticky: add it"
+        UnknownAssignor,
+        match="the group chose the assignor 'best', but this member supports only range, cooperative-sticky: add 'best'",
     ):
         on()
     cluster.poll()
