@@ -10,7 +10,8 @@ JITTER = 0.2
 class Clock:
     """The current time of an engine.
 
-    now: seconds on the driver's clock; the driver sets it before it calls the engine.
+    Attributes:
+        now: Seconds on the driver's clock. The driver sets this field before each call of the engine.
     """
 
     __slots__ = ("now",)
@@ -22,7 +23,11 @@ class Clock:
 class Backoff:
     """Exponential backoff: the delay doubles with each failure, with a jitter of 20 %.
 
-    Args: ``initial``, ``maximum``: seconds; ``jitter``: returns numbers from 0 to 1.
+    Args:
+        initial: Delay after the first failure, in seconds.
+        maximum: Maximum delay before the jitter, in seconds.
+        jitter: Function that returns a random number from 0 to 1.
+
     Source: ExponentialBackoff of kafka-clients.
     """
 
@@ -30,6 +35,6 @@ class Backoff:
         self._initial, self._maximum, self._jitter = initial, maximum, jitter
 
     def after(self, failures: int) -> float:
-        """Return the delay in seconds after a failure that ``failures`` others directly preceded."""
+        """Return the delay in seconds before the next retry; ``failures``: failures in a row before the latest one."""
         term = min(self._initial * float(1 << min(failures, 32)), self._maximum)
         return term * (1 + JITTER * (2 * self._jitter() - 1))

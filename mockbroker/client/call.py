@@ -9,7 +9,7 @@ from typing import Any
 from kwire.messages import APIS
 from mockbroker.client.errors import UnsupportedVersion
 
-VersionRange = tuple[int, int | None]  # lowest and highest version; None: the newest
+VersionRange = tuple[int, int | None]  # lowest and highest version; None for the newest that the consumer supports
 
 
 def newest(key: int) -> int:
@@ -28,15 +28,21 @@ class Failure(Enum):
 
 
 class OutgoingCall:
-    """One request.
+    """A request to one node, with its response or failure.
 
-    Args: ``key``: of the API; ``build``: makes the request of a version, the newest of ``versions`` that client and
-    broker support; ``deadline``: when the request times out; ``on_done``: called with the response or the failure.
+    Args:
+        key: API key.
+        build: Function that returns the request in a version, the newest in ``versions`` that the broker supports.
+        deadline: Time at which the request times out, in seconds on the engine's clock.
+        on_done: Callback that is called with this object once there is a response or a failure; None for no callback.
+        versions: Lowest and highest version that can carry the request.
 
-    version: -1 until the request is sent.
-    sent_at: seconds on the engine's clock.
-    response: the body of the response; None until it is received.
-    failure, reason: why there is no response, and the same for people.
+    Attributes:
+        version: Version of the sent request; -1 until the request is sent.
+        sent_at: Time at which the request was sent, in seconds on the engine's clock.
+        response: Body of the response; None until the response is received.
+        failure: Why there is no response; None unless the request has failed.
+        reason: Text of the failure for error messages; "" unless the request has failed.
     """
 
     __slots__ = (
@@ -71,7 +77,7 @@ class OutgoingCall:
 
     @property
     def unsupported(self) -> UnsupportedVersion | None:
-        """The error if client and broker have no common version that can carry the request, else None."""
+        """The error to raise if client and broker have no common version that can carry the request, else None."""
         return UnsupportedVersion(self.reason) if self.failure is Failure.UNSUPPORTED else None
 
     @property

@@ -1,4 +1,4 @@
-"""Committed offsets of the group, fetched from the coordinator.
+"""The inquiry of a group's committed offsets, which the coordinator answers.
 
 Source: ConsumerCoordinator.OffsetFetchResponseHandler of kafka-clients.
 """
@@ -30,10 +30,15 @@ FetchedOffsets = dict[TopicPartition, tuple[OffsetAndMetadata | None, int]]
 
 
 class CommittedInquiry:
-    """OffsetFetch of some partitions, retried until it succeeds or fails for good.
+    """OffsetFetch of some partitions, retried until it succeeds or fails with an error that is not retriable.
 
-    result: valid once ``done`` without an error: the committed offsets; None where none is committed.
-    error: why the inquiry failed.
+    Attributes:
+        partitions: Topics and partition numbers, sorted.
+        topics: Names of the topics whose metadata is needed; always empty.
+        result: By partition, the committed offset, or None if no offset is committed. Valid once ``done`` is True and
+            ``error`` is None.
+        error: Why the inquiry failed; None if it has not failed.
+        done: Whether the result or the error is known.
     """
 
     def __init__(self, partitions: Iterable[TopicPartition], components: Components) -> None:
@@ -57,7 +62,7 @@ class CommittedInquiry:
         return float("inf") if self.done or self._call else self._retry_at
 
     def send_if_due(self) -> None:
-        """Send OffsetFetch if it is due, or at once when the coordinator has become known."""
+        """Send OffsetFetch if the backoff has ended or the coordinator has become known."""
         coordinator_found = self._coordinator_was_unknown and self._coordinator.node is not None
         if self.done or self._call or (self._retry_at > self._clock.now and not coordinator_found):
             return

@@ -1,4 +1,4 @@
-"""Offset commits: those that the user waits for, those it does not wait for, and auto-commits.
+"""Offset commits: commits that the user waits for, commits without waiting, and auto-commits.
 
 Source: ConsumerCoordinator.sendOffsetCommitRequest and OffsetCommitResponseHandler of kafka-clients.
 """
@@ -38,7 +38,13 @@ NOT_A_MEMBER = (
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The member that a request names, and its generation or member epoch; -1 and "" without a membership."""
+    """The membership fields of a request.
+
+    Attributes:
+        generation: Generation or member epoch; -1 without a membership.
+        member_id: Member id; "" without a membership.
+        instance_id: ``group.instance.id`` of a static member; None for a dynamic member.
+    """
 
     generation: int = -1
     member_id: str = ""
@@ -46,45 +52,52 @@ class Identity:
 
 
 class CommittingMember(Protocol):
-    """What a commit needs of a member."""
+    """The interface of a group member that the committer uses."""
 
     @property
     def identity(self) -> Identity: ...
 
     @property
     def min_commit_version(self) -> int:
-        """The lowest version of OffsetCommit that the member can use."""
+        """Lowest version of OffsetCommit that the member can use."""
         ...
 
     @property
     def commit_blocked_by(self) -> ConsumerError | None:
-        """The error of a commit at this moment, because the member is not in a generation; None if it can commit."""
+        """The error to raise for a commit now, because the member is in no generation; None if commits are possible."""
         ...
 
     def handle_commit_error(self, code: int) -> None:
-        """Handle an error code of OffsetCommit that concerns the membership."""
+        """Update the membership after an OffsetCommit failed with this error code."""
 
 
 class NoMember:
-    """Commits without a membership, as a consumer with assigned partitions does."""
+    """The CommittingMember of a consumer without a membership, such as a consumer with assigned partitions."""
 
     identity = Identity()
     min_commit_version = 0
     commit_blocked_by = None
 
     def handle_commit_error(self, code: int) -> None:
-        """Without a membership there is nothing to do."""
+        """Do nothing, because there is no membership to update."""
 
 
 class Commit:
-    """One commit.
+    """One commit of offsets.
 
-    Args: ``deadline``: when it times out; ``retried``: whether it is retried until then; ``on_done``: called with the
-    commit once it is done.
+    Args:
+        offsets: Offsets by topic and partition number.
+        deadline: Time at which the commit times out, in seconds on the engine's clock.
+        retried: Whether a failed request is retried until the deadline.
+        on_done: Callback that is called with the commit once it is done; None for no callback.
 
-    error: None if the offsets are stored.
-    identity: the member that sent it.
-    call: its request in flight.
+    Attributes:
+        error: Why the commit failed; None if it is not done or the offsets are stored.
+        done: Whether the offsets are stored or the commit has failed.
+        identity: The membership fields of the latest request.
+        call: The request in flight; None if there is none.
+        retry_at: Earliest time of the next request, in seconds on the engine's clock.
+        failures: Number of retries so far.
     """
 
     def __init__(
@@ -100,10 +113,11 @@ class Commit:
 
 
 class Committer:
-    """Commits of one consumer, in order.
+    """The commits of one consumer, in order.
 
-    member: the membership that commits.
-    finished: done commits that the user does not wait for; their callbacks are still to be called.
+    Attributes:
+        member: The member that commits; a NoMember without a group.
+        finished: Done commits without retries, whose callbacks the consumer has not called yet.
     """
 
     def __init__(
@@ -118,7 +132,14 @@ class Committer:
     def commit(
         self, offsets: Offsets, timeout: float, *, retried: bool, on_done: Callable[[Commit], None] | None = None
     ) -> Commit:
-        """Start a commit. ``timeout``: seconds; ``retried``: retry it until then, because the user waits for it."""
+        """Start a commit and return it.
+
+        Args:
+            offsets: Offsets by topic and partition number.
+            timeout: Seconds until the commit times out.
+            retried: Whether failed requests are retried until the timeout, because the user waits for the commit.
+            on_done: Callback that is called with the commit once it is done; None for no callback.
+        """
         commit = Commit(offsets, self._clock.now + timeout, retried=retried, on_done=on_done)
         if offsets:
             self._unfinished.append(commit)
@@ -132,12 +153,12 @@ class Committer:
         return bool(self._unfinished)
 
     def next_deadline(self) -> float:
-        """Return the time of the next retry or timeout."""
+        """Return the time of the next retry or timeout in seconds on the engine's clock; inf if there is none."""
         at = min((commit.deadline for commit in self._unfinished), default=float("inf"))
         return min([at, *(commit.retry_at for commit in self._unsent()[:1])])
 
     def send_due(self) -> None:
-        """Send the commits that are due, and end those that are overdue."""
+        """Send the commits that are due, and end the overdue commits with TimedOut."""
         now = self._clock.now
         for commit in list(self._unfinished):
             if commit.deadline <= now:
@@ -153,9 +174,9 @@ class Committer:
                 break
 
     def _unsent(self) -> list[Commit]:
-        """Return the unsent commits in order; none while a commit that may be retried is in flight.
+        """Return the unsent commits in order; no commits while a commit that may be retried is in flight.
 
-        Otherwise older offsets could overwrite newer ones.
+        Otherwise a retry could overwrite newer offsets with older offsets.
         """
         if any(commit.retried and commit.call for commit in self._unfinished):
             return []

@@ -16,9 +16,10 @@ from mockbroker.client.subscription import SubscriptionState
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """Components of one consumer.
+    """The components of one consumer.
 
-    group: group id; None without a group: then nothing uses the coordinator and the committer.
+    Attributes:
+        group: Group id; None without a group. Then the coordinator and the committer are not used.
     """
 
     group: str | None

@@ -31,30 +31,37 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
 
 
 class RebalanceListener:
-    """Base class of rebalance listeners: override what you need. Called inside ``poll``, by the task that polls."""
+    """Base class of rebalance listeners. The methods run inside ``poll``, in the task that polls."""
 
     async def on_revoked(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
-        """Called before partitions are revoked: the last moment to commit their offsets."""
+        """Run before partitions are revoked; the last opportunity to commit the offsets of these partitions."""
 
     async def on_assigned(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
-        """Called after partitions are assigned, before their first record is returned: the moment to seek."""
+        """Run after partitions are assigned and before their first records are returned; the opportunity to seek."""
 
     async def on_lost(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
-        """Called when other members may own the partitions already. Calls ``on_revoked`` unless overridden."""
+        """Run when other members may already own the partitions; calls ``on_revoked`` unless overridden."""
         await self.on_revoked(consumer, partitions)
 
 
 class Interceptor(Protocol):
-    """Processes records before they are returned to the user."""
+    """An interceptor that processes records before a poll returns them."""
 
     def on_consume(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
-        """Return the records that the user gets; positions advance past all of ``records``."""
+        """Return the records for the user; positions advance past all of ``records``, also past omitted records."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
-    """Membership data that a producer sends with the offsets of a transaction."""
+    """The membership data that a producer sends with the offsets of a transaction.
+
+    Attributes:
+        group_id: Group id.
+        generation_id: Generation or member epoch; -1 outside of a group.
+        member_id: Member id; "" outside of a group.
+        group_instance_id: ``group.instance.id`` of a static member; None for a dynamic member.
+    """
 
     group_id: str
     generation_id: int
@@ -63,7 +70,10 @@ class GroupMetadata:
 
 
 class Consumer:
-    """A consumer, made by ``open_consumer``. One task may use it at a time; ``wakeup`` is allowed from any task."""
+    """A Kafka consumer, returned by ``open_consumer``.
+
+    Only one task may use a consumer at a time; other tasks of the same trio run may call ``wakeup``.
+    """
 
     def __init__(
         self,
@@ -86,9 +96,13 @@ class Consumer:
     # Reading
 
     async def poll(self, timeout: float = float("inf")) -> list[ConsumerRecord]:
-        """Return records as soon as there are any, at most ``max_poll_records``; none after ``timeout`` seconds.
+        """Wait for records and return up to ``max_poll_records`` records; an empty list after the timeout.
 
-        Positions advance past the returned records. Joins the group, calls the listener and commits when that is due.
+        Positions advance past the returned records. A poll also joins the group, calls the listener and auto-commits.
+
+        Args:
+            timeout: Maximum wait in seconds.
+
         Raises: Wakeup, ConcurrentUse, ConsumerError; exceptions of the listener or of an assignor.
         """
         with self._acquired(in_listener=False):
@@ -140,7 +154,7 @@ class Consumer:
         return self
 
     async def __anext__(self) -> ConsumerRecord:
-        """Return the next record. A record counts as read when the iteration asks for the one after it."""
+        """Return the next record, and advance the position of its partition past the record."""
         at = self._returned
         if at >= len(self._batch):
             with self._acquired(in_listener=False):
@@ -157,11 +171,13 @@ class Consumer:
     async def subscribe(
         self, topics: Iterable[str] | re.Pattern[str], listener: RebalanceListener | None = None
     ) -> None:
-        """Subscribe to topics, or to those whose whole names match a pattern; the next poll joins the group.
+        """Replace the subscription; the next poll joins the group.
 
-        An empty list unsubscribes. ``listener`` replaces the one of ``open_consumer``.
+        Args:
+            topics: Topic names, or a pattern that whole topic names have to match. An empty list unsubscribes.
+            listener: New rebalance listener; None to retain the current listener.
 
-        Raises: IllegalUse.
+        Raises: IllegalUse without a group, or after ``assign``; TypeError if ``topics`` is a str.
         """
         if isinstance(topics, str):
             raise TypeError(f"topics must be a list of names or a pattern, got {topics!r}: use [{topics!r}]")
@@ -176,7 +192,10 @@ class Consumer:
             await trio.lowlevel.checkpoint()
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions, without rebalances or failure detection. Raises: IllegalUse after ``subscribe``."""
+        """Replace the assigned partitions, without rebalances or failure detection.
+
+        Raises: IllegalUse after ``subscribe``.
+        """
         with self._acquired():
             self._discard_unreturned()
             self._driver.update_clock()
@@ -187,7 +206,7 @@ class Consumer:
             await trio.lowlevel.checkpoint()
 
     async def unsubscribe(self) -> None:
-        """Give up all partitions and leave the group."""
+        """Revoke all partitions, after a commit if auto-commit is on, and leave the group."""
         with self._acquired(in_listener=False):
             self._discard_unreturned()
             await self._revoke_and_leave(commit=True)
@@ -199,13 +218,13 @@ class Consumer:
 
     @property
     def subscription(self) -> frozenset[str]:
-        """The subscribed topics."""
+        """Names of the subscribed topics, including topics that match the pattern."""
         return self._engine.subscription.topics
 
     # Where to read
 
     def position(self, partition: TopicPartition) -> int | None:
-        """Return the offset of the next record to read, None while it is unknown. Raises: NotAssigned."""
+        """Return the offset of the next record to read; None while the offset is unknown. Raises: NotAssigned."""
         ahead = self._unreturned_offsets()
         if partition in ahead:
             return ahead[partition]
@@ -213,7 +232,10 @@ class Consumer:
         return position.offset if position.known else None
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Continue at an offset, without a request to a broker. Raises: NotAssigned, ValueError, TypeError."""
+        """Continue at an offset, without a request to a broker.
+
+        Raises: NotAssigned; ValueError if the offset is not 0 to 2**63 - 1, TypeError if it is not an int.
+        """
         _check_offset(offset)
         with self._acquired():
             self._discard_unreturned(partition)
@@ -221,15 +243,30 @@ class Consumer:
             self._engine.positions.unresolved = True
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Continue at the beginning of the log, which the next poll looks up. Without arguments: all partitions."""
+        """Continue at the beginning of the log, whose offset the next poll looks up. Raises: NotAssigned.
+
+        Args:
+            partitions: Assigned partitions; none for all of them.
+        """
         self._reset_positions(partitions, EARLIEST_TIMESTAMP)
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Continue at the end of the log, which the next poll looks up. Without arguments: all partitions."""
+        """Continue at the end of the log, whose offset the next poll looks up. Raises: NotAssigned.
+
+        Args:
+            partitions: Assigned partitions; none for all of them.
+        """
         self._reset_positions(partitions, LATEST_TIMESTAMP)
 
     def seek_to_time(self, timestamp: int, *partitions: TopicPartition) -> None:
-        """Seek to the first record with ``timestamp`` (ms since 1970) or later, or to the end if there is none."""
+        """Continue at the first record with ``timestamp`` or later; at the end of the log if there is no such record.
+
+        Args:
+            timestamp: Milliseconds since 1970.
+            partitions: Assigned partitions; none for all of them.
+
+        Raises: ValueError for a negative timestamp; NotAssigned.
+        """
         if timestamp < 0:
             raise ValueError(f"timestamp {timestamp} is negative: give milliseconds since 1970")
         self._reset_positions(partitions, timestamp)
@@ -260,7 +297,11 @@ class Consumer:
         return frozenset(partition for partition, position in self._engine.positions.items() if position.paused)
 
     def lag(self, partition: TopicPartition) -> int | None:
-        """Return the number of offsets up to the end that the leader last reported, or None while it is unknown."""
+        """Return the number of offsets from the position to the end of the log; None while one of them is unknown.
+
+        The end is that of the latest Fetch response: the high watermark, or with ``read_committed`` the last stable
+        offset. Raises: NotAssigned.
+        """
         position = self._engine.positions.of(partition)
         committed = self._engine.settings.isolation_level == "read_committed"
         end = position.last_stable_offset if committed else position.high_watermark
@@ -270,11 +311,13 @@ class Consumer:
     # Offsets of the group
 
     async def commit(self, offsets: Offsets | None = None, *, timeout: float | None = None) -> None:
-        """Commit offsets (of the next records to read) and wait until they are stored.
+        """Commit offsets and wait until the coordinator has stored them.
 
-        Without arguments: all positions.
+        Args:
+            offsets: By partition, the offset of the next record to read; None for all positions.
+            timeout: Maximum wait in seconds; None for ``default_api_timeout``.
 
-        Raises: CommitFailed, RebalanceInProgress, TimedOut after ``timeout`` seconds, Wakeup, BrokerError; ValueError
+        Raises: CommitFailed, RebalanceInProgress, TimedOut, Wakeup, BrokerError; IllegalUse without a group; ValueError
         or TypeError for an invalid offset.
         """
         with self._acquired():
@@ -292,7 +335,13 @@ class Consumer:
         offsets: Offsets | None = None,
         then: Callable[[Mapping[TopicPartition, OffsetAndMetadata], ConsumerError | None], object] | None = None,
     ) -> None:
-        """Commit without waiting and without retries. A later poll, commit or close calls ``then``, in commit order."""
+        """Commit offsets without waiting for the response and without retries.
+
+        Args:
+            offsets: By partition, the offset of the next record to read; None for all positions.
+            then: Callback with the offsets and the error, or None after a success. A later poll, commit or close calls
+                the callbacks in commit order.
+        """
         with self._acquired():
             commit = self._begin_commit(offsets, None, retried=False)
             if then is not None:
@@ -310,7 +359,11 @@ class Consumer:
     async def committed(
         self, *partitions: TopicPartition, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the committed offsets of the group. Without arguments: all assigned partitions.
+        """Return the committed offsets of the group; None for a partition without a committed offset.
+
+        Args:
+            partitions: The partitions; none for all assigned partitions.
+            timeout: Maximum wait in seconds; None for ``default_api_timeout``.
 
         Raises: TimedOut, BrokerError; IllegalUse without a group.
         """
@@ -323,12 +376,12 @@ class Consumer:
     async def beginning_offsets(
         self, *partitions: TopicPartition, timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the first offset of each log. Raises: TimedOut, BrokerError."""
+        """Return the log start offset of each partition. ``timeout``: seconds. Raises: TimedOut, BrokerError."""
         offsets = await self._log_offsets(dict.fromkeys(partitions, EARLIEST_TIMESTAMP), timeout)
         return {partition: at.offset for partition, at in offsets.items() if at}
 
     async def end_offsets(self, *partitions: TopicPartition, timeout: float | None = None) -> dict[TopicPartition, int]:
-        """Return the end offset of each log; with ``read_committed``, the last stable offset.
+        """Return the end offset of each partition; with ``read_committed``, the last stable offset.
 
         Raises: TimedOut, BrokerError.
         """
@@ -338,7 +391,11 @@ class Consumer:
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], *, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the offset of the first record with each timestamp (ms since 1970) or later; None if there is none.
+        """Return, by partition, the offset of the first record with the timestamp or later; None without such a record.
+
+        Args:
+            timestamps: Milliseconds since 1970, by partition.
+            timeout: Maximum wait in seconds; None for ``default_api_timeout``.
 
         Raises: ValueError for a negative timestamp, TimedOut, BrokerError.
         """
@@ -359,7 +416,7 @@ class Consumer:
             return inquiry.result
 
     async def partitions_for(self, topic: str, *, timeout: float | None = None) -> int:
-        """Return the number of partitions of a topic, 0 if it does not exist. Raises: TimedOut, BrokerError."""
+        """Return the number of partitions of a topic; 0 if the topic does not exist. Raises: TimedOut, BrokerError."""
         with self._acquired():
             self._driver.update_clock()
             inquiry = self._engine.inquire_topic(topic)
@@ -383,11 +440,18 @@ class Consumer:
     # Stopping
 
     def wakeup(self) -> None:
-        """Make a waiting poll or commit raise Wakeup, or else the next one. Any task of the same run may call this."""
+        """Make the current poll or commit raise Wakeup; if none is waiting, the next one.
+
+        Any task of the same trio run may call this method.
+        """
         self._driver.request_wakeup()
 
     async def close(self, *, commit: bool = True) -> None:
-        """Commit if auto-commit is on, call ``on_revoked``, leave the group and disconnect; ``async with`` does it."""
+        """Call the listener, leave the group and close all connections; ``open_consumer`` does this at the end.
+
+        Args:
+            commit: Whether to commit the positions first if auto-commit is on.
+        """
         if self._closed:
             return
         with self._acquired(in_listener=False):
@@ -427,7 +491,7 @@ class Consumer:
     # Driving the engine
 
     async def _advance(self) -> None:
-        """Advance the engine, and call the listener when it asks for that."""
+        """Advance the engine inside a poll, and call the listener while the engine requests a call."""
         engine = self._engine
         self._run_callbacks()
         while True:
@@ -494,7 +558,13 @@ class Consumer:
 
     @contextmanager
     def _acquired(self, *, in_listener: bool = True) -> Iterator[None]:
-        """Reserve the consumer for the current task. Listeners run in that task: they may call it, with exceptions."""
+        """Reserve the consumer for the current task.
+
+        Args:
+            in_listener: Whether a rebalance listener, which runs in this task, may make the call.
+
+        Raises: IllegalUse if the consumer is closed or the listener may not make the call; ConcurrentUse.
+        """
         task = trio.lowlevel.current_task()
         if self._closed:
             raise IllegalUse("the consumer is closed: open another one")
@@ -514,14 +584,14 @@ class Consumer:
     # Records that the iteration has not returned yet
 
     def _unreturned_offsets(self) -> dict[TopicPartition, int]:
-        """Return by partition the offset of the first record that the iteration has not returned."""
+        """Return, by partition, the offset of the first record that the iteration has not returned."""
         offsets: dict[TopicPartition, int] = {}
         for record in self._batch[self._returned :]:
             offsets.setdefault((record.topic, record.partition), record.offset)
         return offsets
 
     def _offsets_to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the positions, before records that the iteration has not returned."""
+        """Return the offsets to commit, by partition, which exclude records that the iteration has not returned."""
         at = self._engine.positions.to_commit()
         for partition, offset in self._unreturned_offsets().items():
             if partition in at:
@@ -529,7 +599,11 @@ class Consumer:
         return at
 
     def _discard_unreturned(self, partition: TopicPartition | None = None) -> None:
-        """Drop records that the iteration has not returned, of one partition or of all: they are fetched again."""
+        """Drop records that the iteration has not returned and move positions back, so that they are fetched again.
+
+        Args:
+            partition: The partition; None for all partitions.
+        """
         if self._returned >= len(self._batch):
             self._batch, self._returned = [], 0
             return
@@ -574,17 +648,24 @@ async def open_consumer(
     connect: Connect = connect_tcp,
     **settings: Any,
 ) -> AsyncIterator[Consumer]:
-    """Open a consumer of ``topics`` as a member of ``group``, or of ``partitions``.
+    """Open a consumer that subscribes to ``topics`` as a member of ``group``, or that reads ``partitions``.
 
     >>> async with open_consumer("127.0.0.1:9092", group="billing", topics=["orders"]) as consumer:
     ...     async for record in consumer:
     ...         print(record.topic, record.partition, record.offset, record.value)
 
-    Args: ``bootstrap``: ``host:port``, several separated by commas or as a list; ``topics``: names, or a pattern that
-    whole names have to match; ``connect``: returns a stream to a host and port; ``settings``: fields of Settings.
+    Args:
+        bootstrap: ``host:port`` addresses of brokers, separated by commas or as a list.
+        group: Group id; None without a group.
+        topics: Topic names, or a pattern that whole topic names have to match.
+        partitions: Topics and partition numbers to read without rebalances.
+        listener: Rebalance listener; None for no listener.
+        interceptors: Interceptors, in the order in which records pass them.
+        connect: Async function that returns a stream to a host and port.
+        settings: Fields of Settings.
 
     At the end of the block the consumer commits if auto-commit is on, calls the listener's ``on_revoked`` and leaves
-    the group. After an exception it commits nothing: the last records may not be processed.
+    the group. If the block raises an exception, nothing is committed, because the last records may not be processed.
 
     Raises: ValueError, TypeError for invalid settings; AssignorError for an unknown assignor.
     """

@@ -1,7 +1,7 @@
 """A member of a group of the consumer protocol (KIP-848), whose only request is ConsumerGroupHeartbeat.
 
 The coordinator sends a target assignment. The member reconciles: it revokes and adds partitions in steps that need the
-user's polls, and reports its assignment with the next heartbeat.
+user's polls, and reports the new assignment in the next heartbeat.
 Source: ConsumerMembershipManager, AbstractMembershipManager and ConsumerHeartbeatRequestManager of kafka-clients.
 """
 
@@ -34,23 +34,25 @@ FENCED = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
 
 
 class ConsumerState(Enum):
-    """State of a member, as the member itself knows it. Source: MemberState of kafka-clients."""
+    """The state of a member from the member's own view. Source: MemberState of kafka-clients."""
 
     UNSUBSCRIBED = "unsubscribed"
     JOINING = "joining"
     RECONCILING = "reconciling"
     ACKNOWLEDGING = "acknowledging"
     STABLE = "stable"
-    FENCED = "fenced"  # or left because the user did not poll; rejoins with the next poll
+    FENCED = "fenced"  # or the member left because the user did not poll; the member rejoins with the next poll
 
 
 class ConsumerMembership:
-    """Membership by ConsumerGroupHeartbeat.
+    """A member of a group of the consumer protocol, which sends ConsumerGroupHeartbeat.
 
-    member_id: unique, and the same for the life of the consumer.
-    epoch: member epoch; JOIN outside of a group.
-    failure: an error that the next poll raises.
-    interval: of heartbeats, in seconds; the coordinator sets it.
+    Attributes:
+        state: State of the member.
+        member_id: Member id, which is unique and never changes.
+        epoch: Member epoch; JOIN outside of a group.
+        failure: The error that the next poll raises; None if there is none.
+        interval: Heartbeat interval in seconds, from the latest response; before the first one, from the settings.
     """
 
     min_commit_version = 9
@@ -118,7 +120,7 @@ class ConsumerMembership:
                 self._flow = None
 
     def rejoin(self, reason: str) -> None:  # noqa: ARG002 - the protocol has no reason
-        """Send a full heartbeat at once."""
+        """Send a heartbeat with all fields in the next ``maintain``; ``reason`` is not used."""
         self._send_all_fields, self._next_heartbeat = True, 0.0
 
     @property
@@ -130,7 +132,7 @@ class ConsumerMembership:
             self._become_fenced()
 
     def maintain(self, *, polling: bool) -> None:
-        """Do everything that is due. Raises: ConsumerError, exceptions of the listener."""
+        """Continue the reconciliation and send a due heartbeat. Raises: ConsumerError, exceptions of the listener."""
         if polling and self.failure:
             failure, self.failure = self.failure, None
             raise failure
@@ -188,7 +190,7 @@ class ConsumerMembership:
 
     @property
     def _awaits_pattern_topics(self) -> bool:
-        """True before a join, until metadata shows which topics match the pattern."""
+        """Whether the member has not joined because metadata does not show yet which topics match the pattern."""
         return (
             self.epoch == JOIN
             and self._subscription.type is SubscriptionType.AUTO_PATTERN
@@ -203,7 +205,10 @@ class ConsumerMembership:
     # Reconciliation
 
     def _resolved_target(self) -> set[TopicPartition]:
-        """Return the target by topic name, without topics that the metadata lacks; those are requested."""
+        """Return the partitions of the target assignment, and request metadata if a topic id is unknown.
+
+        Partitions of unknown topic ids are omitted.
+        """
         partitions = set()
         for topic_id, number in self._target:
             name = self._metadata.topic_names.get(topic_id)
@@ -222,7 +227,7 @@ class ConsumerMembership:
         return False
 
     def _reconcile(self) -> Steps:
-        yield POLL  # before it, returned records may still be in work
+        yield POLL  # until the poll, the user may still process returned records
         self._positions.keep_only(self._resolved_target())  # no record is returned after the commit
         if self._settings.enable_auto_commit and len(self._positions):
             commit = self._committer.commit(self._positions.to_commit(), self._settings.max_poll_interval, retried=True)

@@ -1,4 +1,4 @@
-"""The coordinator of the group: looked up with FindCoordinator at any broker, with a connection of its own.
+"""The coordinator of a group: looked up with FindCoordinator at any broker, and reached through a separate connection.
 
 Source: AbstractCoordinator.lookupCoordinator of kafka-clients.
 """
@@ -17,7 +17,7 @@ from mockbroker.client.metadata import Metadata
 from mockbroker.client.network import Network, Node
 
 GROUP = 0  # key type
-COORDINATOR_MOVED = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)  # look it up again
+COORDINATOR_MOVED = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)  # look up the coordinator again
 RETRIABLE = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     *COORDINATOR_MOVED,
@@ -26,12 +26,13 @@ RETRIABLE = (
 
 
 class Coordinator:
-    """Coordinator of one group.
+    """The coordinator of one group.
 
-    node: None while it is unknown.
-    failure: an error of the lookup. The next poll raises and clears it; until then it ends the commits and inquiries
-        that wait for the coordinator.
-    on_found: called after each successful lookup.
+    Attributes:
+        node: Node of the coordinator; None while the coordinator is unknown.
+        failure: Error of the lookup; None if there is none. The next poll raises and clears the error. Until then,
+            commits and inquiries that wait for the coordinator fail with this error.
+        on_found: Callback that is called after each successful lookup.
     """
 
     def __init__(self, group: str, network: Network, metadata: Metadata, clock: Clock, backoff: Backoff) -> None:
@@ -58,30 +59,36 @@ class Coordinator:
         timeout: float | None = None,
         versions: VersionRange = (0, None),
     ) -> OutgoingCall | None:
-        """Send a request to the coordinator; None while it is unknown or in reconnect backoff."""
+        """Send a request to the coordinator; return None while the coordinator is unknown or in reconnect backoff.
+
+        For the arguments see ``Network.send_request``.
+        """
         if self.node is None or not self._network.can_send(self.node):
             return None
         return self._network.send_request(self.node, key, build, on_done, timeout=timeout, versions=versions)
 
     def mark_unknown(self) -> None:
-        """Look the coordinator up again: it moved or failed. Fetches continue meanwhile."""
+        """Forget the coordinator, because it moved or failed; ``find_if_due`` looks it up again."""
         self.node = None
 
     def disconnect(self) -> None:
-        """Close the connection to a coordinator that does not respond; its requests fail, and it is looked up again."""
+        """Close the connection to a coordinator that does not respond, and look up the coordinator again.
+
+        Requests that are in flight on the connection fail.
+        """
         node, self.node = self.node, None
         if node and node.link:
             node.link.close("the session timed out")
 
     def handle_disconnect(self, node: Node) -> None:
-        """Look the coordinator up again if ``node`` is it; the connection to ``node`` ended."""
+        """Forget the coordinator if ``node``, whose connection has ended, is the coordinator's node."""
         if node is self.node:
             self.node = None
             self._retry_at = max(self._retry_at, self._clock.now + self._backoff.after(self._failures))
             self._failures += 1
 
     def next_deadline(self) -> float:
-        """Return the time of the next lookup."""
+        """Return the time of the next lookup in seconds on the engine's clock; inf if none is necessary."""
         return float("inf") if self.node or self._lookup.in_flight else self._retry_at
 
     def find_if_due(self) -> None:

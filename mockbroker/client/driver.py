@@ -1,8 +1,7 @@
 """The engine on trio: connections, the clock, and the tasks that advance it.
 
-Each connection has a task that receives and one that sends; one more task runs the timers. Received bytes advance the
-engine at once, so heartbeats and joins do not wait for the user. What needs the user's poll, such as calls of the
-listener, waits for it.
+Two tasks per connection receive and send; one more task runs the timers. Received bytes advance the engine at once, so
+heartbeats and joins do not wait for the user's poll. Calls of the rebalance listener do wait for a poll.
 """
 
 from __future__ import annotations
@@ -15,16 +14,20 @@ from mockbroker.client.engine import Engine
 from mockbroker.client.errors import Wakeup
 from mockbroker.client.link import Link, LinkState
 
-RECEIVE_BYTES = 2**18  # the most bytes that are read from a socket at a time
+RECEIVE_BYTES = 2**18  # maximum number of bytes that are read from a socket at a time
 
 Connect = Callable[[str, int], Awaitable[trio.abc.Stream]]
 
 
 class Driver:
-    """Runs an engine in ``nursery`` from ``start`` to ``stop``.
+    """The driver of an engine: runs its connections and timers as trio tasks from ``start`` to ``stop``.
 
-    Its tasks are shielded from cancellation: a cancelled user can still commit and leave the group before ``stop``.
-    Args: ``connect``: returns a stream to a host and port.
+    The tasks are shielded from cancellation: a cancelled user can still commit and leave the group before ``stop``.
+
+    Args:
+        engine: The engine.
+        nursery: Nursery of the tasks.
+        connect: Async function that returns a stream to a host and port.
     """
 
     def __init__(self, engine: Engine, nursery: trio.Nursery, connect: Connect) -> None:
@@ -38,7 +41,7 @@ class Driver:
         self._stopped = False
 
     def start(self) -> None:
-        """Start the timers."""
+        """Start the task that runs the timers."""
         self._nursery.start_soon(self._shielded, self.run_timers)
 
     def stop(self) -> None:
@@ -58,17 +61,17 @@ class Driver:
                 self._scopes.discard(scope)
 
     def update_clock(self) -> None:
-        """Set the engine's clock."""
+        """Set the engine's clock to trio's current time."""
         self.engine.clock.now = trio.current_time()
 
     def advance(self) -> None:
-        """Advance the engine outside of a poll."""
+        """Advance the engine outside of a poll, at the current time."""
         self.update_clock()
         self.engine.advance(polling=False)
         self.flush()
 
     def flush(self) -> None:
-        """Open and close connections as the engine asks, and wake the tasks that send."""
+        """Open and close connections as the engine requests, and wake the tasks that send."""
         network = self.engine.network
         while network.to_open:
             link = network.to_open.pop()
@@ -83,7 +86,14 @@ class Driver:
         self._deadline_moved.set()
 
     async def wait(self, deadline: float, *, interruptible: bool = True) -> None:
-        """Wait until the engine was advanced, or the deadline. Raises: Wakeup."""
+        """Wait until the engine is advanced or the deadline is reached.
+
+        Args:
+            deadline: Time in seconds on trio's clock.
+            interruptible: Whether to raise Wakeup if a wakeup was requested before the wait.
+
+        Raises: Wakeup.
+        """
         self._changed = trio.Event()
         if interruptible:
             self.raise_wakeup()
@@ -91,16 +101,16 @@ class Driver:
             await self._changed.wait()
 
     def request_wakeup(self) -> None:
-        """Make the current ``wait``, or the next check, raise Wakeup."""
+        """Wake the current ``wait``, and make the next check for wakeups raise Wakeup."""
         self._wakeup_requested = True
         self._changed.set()
 
     def clear_wakeup(self) -> None:
-        """Cancel a requested wakeup that was not raised."""
+        """Cancel a requested wakeup for which Wakeup was not raised."""
         self._wakeup_requested = False
 
     def raise_wakeup(self) -> None:
-        """Raises: Wakeup, if it was requested since the last one."""
+        """Raise Wakeup if a wakeup was requested since the last Wakeup."""
         if self._wakeup_requested:
             self._wakeup_requested = False
             raise Wakeup("wakeup() was called")
@@ -115,12 +125,12 @@ class Driver:
                 self._advance_and_notify()
 
     def _advance_and_notify(self) -> None:
-        """Advance the engine after an event that is not the user's, and wake a waiting poll."""
+        """Advance the engine after a timer or a network event, and wake a waiting poll."""
         self.advance()
         self._changed.set()
 
     async def _run_connection(self, link: Link) -> None:
-        """Run one connection from connecting to closing."""
+        """Connect a link, and run the connection until it is closed."""
         try:
             stream: trio.abc.Stream | None = None
             try:

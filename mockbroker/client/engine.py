@@ -1,7 +1,8 @@
-"""A whole consumer without sockets and clocks: it connects the components and advances them.
+"""The engine of a consumer: all components, connected and advanced without sockets and clocks.
 
 The driver sets ``clock.now``, passes received bytes to the links, calls ``advance``, opens the connections of
-``network.to_open``, calls the listener for ``listener_call``, and returns at ``next_deadline()`` or when bytes arrive.
+``network.to_open`` and calls the listener for ``listener_call``. It repeats this at ``next_deadline()`` and whenever
+bytes arrive.
 """
 
 from __future__ import annotations
@@ -36,8 +37,13 @@ Inquiry = CommittedInquiry | LogInquiry | TopicInquiry
 class Engine:
     """The engine of one consumer.
 
-    Args: ``bootstrap``: hosts and ports; ``jitter``: returns numbers from 0 to 1, for backoffs; ``wall_clock_ms``:
-    returns the time in ms since 1970; ``member_id``: of a member of the consumer protocol, which chooses its own.
+    Args:
+        bootstrap: Hosts and ports of the bootstrap servers.
+        group: Group id; None without a group.
+        settings: Settings of the consumer.
+        jitter: Function that returns a random number from 0 to 1, for backoffs.
+        wall_clock_ms: Function that returns the current time in milliseconds since 1970.
+        member_id: Member id for the consumer protocol, in which the client chooses the id; not used otherwise.
     """
 
     def __init__(
@@ -98,7 +104,7 @@ class Engine:
         self.metadata.require_matching_topics(self.subscription.pattern)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read partitions of the user's choice. Raises: IllegalUse after ``subscribe``."""
+        """Replace the partitions that the user assigned. Raises: IllegalUse after ``subscribe``."""
         partitions = list(dict.fromkeys(partitions))
         if not partitions and self.subscription.type is SubscriptionType.NONE:
             return
@@ -111,7 +117,7 @@ class Engine:
         self._auto_commit_later()
 
     def unsubscribe(self) -> None:
-        """Give up all topics and partitions; a member leaves its group."""
+        """Remove all subscribed topics and assigned partitions; a member of a group leaves the group."""
         if self.member and self.subscription.subscribed:
             self.member.leave("the consumer unsubscribed from all topics")
         self.subscription.clear()
@@ -124,21 +130,21 @@ class Engine:
 
     @property
     def listener_call(self) -> ListenerCall | None:
-        """The pending call of the user's listener; a rebalance waits until it has returned."""
+        """The pending call of the user's listener, else None; a rebalance waits until the listener has returned."""
         return self.member.listener_call if self.member and self.subscription.subscribed else None
 
     def listener_returned(self, error: Exception | None) -> None:
-        """Continue after the listener; ``error``: what it raised, else None."""
+        """Continue the rebalance after the listener; ``error``: the exception that the listener raised, else None."""
         assert self.member
         self.member.listener_returned(error)
 
     def record_poll(self, *, waiting: bool = False) -> None:
-        """Restart ``max_poll_interval``; ``waiting``: the user waits inside the poll, so it does not run."""
+        """Restart the ``max_poll_interval`` timer; with ``waiting`` (inside a poll), stop the timer."""
         if self.member and self.subscription.subscribed:
             self.member.record_poll(waiting=waiting)
 
     def auto_commit(self) -> None:
-        """Commit all positions if ``auto_commit_interval`` has passed; no call waits for the result."""
+        """Commit all positions, without waiting for the result, if ``auto_commit_interval`` has passed."""
         now = self.clock.now
         if now < self._auto_commit_at or not self.auto_commits:
             return
@@ -160,7 +166,10 @@ class Engine:
             self._auto_commit_at = min(self._auto_commit_at, self.clock.now + self.settings.retry_backoff)
 
     def advance(self, *, polling: bool) -> None:
-        """Do everything that is due. With ``polling``, raise the errors that the user has to handle."""
+        """Run all due timers, send all due requests and continue rebalances.
+
+        With ``polling``, also raise the errors that the user has to handle, and run steps that need a poll.
+        """
         self.network.tick()
         if self.subscription.version != self._required_version and self.subscription.subscribed:
             self._required_version = self.subscription.version
@@ -190,7 +199,7 @@ class Engine:
 
     @property
     def leaving(self) -> bool:
-        """True while a commit or a request to leave the group has no response."""
+        """Whether a commit is unfinished or a request to leave the group is in flight."""
         return self.committer.busy or (self.member is not None and self.member.leaving)
 
     def _match_pattern(self) -> None:
@@ -214,7 +223,7 @@ class Engine:
                 raise failure
 
     def next_deadline(self) -> float:
-        """Return the time at which ``advance`` has something to do, even if no bytes arrive."""
+        """Return the time of the next call of ``advance`` if no bytes arrive, in seconds on the engine's clock."""
         components = [self.network, self.metadata, self.committer, self.resolver, self.fetcher, *self._inquiries]
         at = min(component.next_deadline() for component in components)
         if self._needs_coordinator:
@@ -228,13 +237,13 @@ class Engine:
         return self._auto_commit_at if self.auto_commits and len(self.positions) else float("inf")
 
     def collect_records(self, max_records: int) -> list[ConsumerRecord]:
-        """Return records for the user, at most ``max_records``."""
+        """Return up to ``max_records`` buffered records, and advance the positions. Raises: ConsumerError."""
         return self.fetcher.collect_records(max_records)
 
-    # Inquiries: questions of the user that brokers response
+    # Inquiries: requests for information that the user waits for
 
     def inquire_committed(self, partitions: Iterable[TopicPartition]) -> CommittedInquiry:
-        """Fetch committed offsets. Raises: IllegalUse without a group."""
+        """Start and return an inquiry of committed offsets. Raises: IllegalUse without a group."""
         if self.group is None:
             raise IllegalUse("committed() needs a group: open the consumer with group=...")
         inquiry = CommittedInquiry(partitions, self._components)
@@ -242,13 +251,17 @@ class Engine:
         return inquiry
 
     def inquire_log(self, timestamps: Mapping[TopicPartition, int]) -> LogInquiry:
-        """List offsets by timestamp: ms since 1970, or one of Kafka's negative values (-1 latest, -2 earliest)."""
+        """Start and return an inquiry of log offsets by timestamp.
+
+        Args:
+            timestamps: By partition, milliseconds since 1970, or Kafka's negative values (-1 latest, -2 earliest).
+        """
         inquiry = self.resolver.log_inquiry(timestamps)
         self._inquiries.append(inquiry)
         return inquiry
 
     def inquire_topic(self, topic: str) -> TopicInquiry:
-        """Look up the number of partitions of a topic."""
+        """Start and return an inquiry of the number of partitions of a topic."""
         inquiry = TopicInquiry(topic, self.metadata)
         self._inquiries.append(inquiry)
         return inquiry
@@ -263,7 +276,11 @@ def _assignors(assignors: Sequence[str | Assignor]) -> list[Assignor]:
 
 
 def addresses(bootstrap: str | Sequence[str]) -> list[tuple[str, int]]:
-    """Return the hosts and ports of ``host:port``, several separated by commas or as a list. Raises: ValueError."""
+    """Return the hosts and ports of bootstrap addresses. Raises: ValueError.
+
+    Args:
+        bootstrap: ``host:port`` addresses, separated by commas or as a list.
+    """
     addresses_given = bootstrap.split(",") if isinstance(bootstrap, str) else bootstrap
     hosts_and_ports = []
     for address in addresses_given:

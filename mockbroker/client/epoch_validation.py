@@ -1,4 +1,4 @@
-"""Validation of positions: does the log of a new leader contain the records that were read from the old one?
+"""Validation of positions: a check that the log of a new leader contains the records read from the old leader.
 
 Source: KIP-320, OffsetsForLeaderEpochClient of kafka-clients.
 """
@@ -21,10 +21,13 @@ FIRST_CONSUMER_VERSION = 3  # older versions are for brokers only
 
 
 class EpochInquiry(LeaderInquiry):
-    """OffsetForLeaderEpoch of some partitions.
+    """OffsetForLeaderEpoch of some partitions, retried until all of them have a result.
 
-    Args: ``epochs``: leader epochs of the last records read; ``ended``: called for each partition with the leader's
-    newest epoch up to that one, and its end offset.
+    Args:
+        epochs: Leader epoch of the last record read, by partition.
+        ended: Callback that is called once per partition, with the partition, the newest leader epoch in the leader's
+            log that is not newer than the requested epoch, and the end offset of this epoch; both -1 if unknown.
+        components: The components of the consumer.
     """
 
     key, api_name, min_version = OFFSET_FOR_LEADER_EPOCH.key, "OffsetForLeaderEpoch", FIRST_CONSUMER_VERSION

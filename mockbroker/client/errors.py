@@ -10,7 +10,12 @@ class ConsumerError(Exception):
 
 
 class BrokerError(ConsumerError):
-    """A broker returned an error that the consumer does not retry. ``code``: Kafka's error code."""
+    """A broker returned an error that the consumer does not retry.
+
+    Args:
+        code: Kafka's error code.
+        where: The request that failed, for the message.
+    """
 
     def __init__(self, code: int, where: str) -> None:
         self.code = code
@@ -22,11 +27,11 @@ class AuthorizationFailed(BrokerError):
 
 
 class FencedInstance(BrokerError):
-    """FENCED_INSTANCE_ID: another member with the same ``group_instance_id`` has replaced this one."""
+    """FENCED_INSTANCE_ID: another member with the same ``group_instance_id`` has replaced this member."""
 
 
 class InconsistentGroupProtocol(BrokerError):
-    """The members of the group have no assignor in common, or the group has another protocol type."""
+    """The members of the group support no common assignor, or the group uses another protocol type."""
 
 
 class UnsupportedVersion(ConsumerError):
@@ -38,7 +43,8 @@ class NoOffset(ConsumerError):
 
     No offset is committed, the offset is out of range, or the topic was deleted and created again.
 
-    partitions: the affected partitions with their offsets; None where no offset is committed.
+    Attributes:
+        partitions: Offsets by affected partition; None for a partition without a committed offset.
     """
 
     def __init__(self, partitions: dict[tuple[str, int], int | None], reason: str | None = None) -> None:
@@ -52,8 +58,11 @@ class NoOffset(ConsumerError):
 class LogTruncated(ConsumerError):
     """The new leader's log lacks records that were read, and ``auto_offset_reset`` is ``"none"``.
 
-    position: offset of the next record to read.
-    end: end offset of the log for the leader epoch of the position.
+    Attributes:
+        partition: Topic and partition number.
+        position: Offset of the next record to read.
+        end: End offset of the leader's log for the leader epoch of the position; -1 if the leader does not know the
+            epoch.
     """
 
     def __init__(self, partition: tuple[str, int], position: int, end: int) -> None:
@@ -65,7 +74,12 @@ class LogTruncated(ConsumerError):
 
 
 class CorruptRecord(ConsumerError):
-    """A broker sent bytes that are not valid records. The position does not move; seek to skip them."""
+    """A broker sent bytes that are not valid records. The position does not change; call ``seek`` to skip the bytes.
+
+    Attributes:
+        partition: Topic and partition number.
+        offset: Offset of the next record to read.
+    """
 
     def __init__(self, partition: tuple[str, int], offset: int, reason: str) -> None:
         self.partition, self.offset = partition, offset
@@ -73,7 +87,7 @@ class CorruptRecord(ConsumerError):
 
 
 class CommitFailed(ConsumerError):
-    """The commit was rejected: this consumer is no member any more, and its records may be read again by others."""
+    """The commit was rejected: the consumer is no longer a member, and other members may read its records again."""
 
 
 class RebalanceInProgress(ConsumerError):
@@ -109,7 +123,7 @@ class IllegalUse(ConsumerError):
 
 
 def name(code: int) -> str:
-    """Return Kafka's name of an error code, or ``error N``."""
+    """Return Kafka's name of an error code, or ``error N`` for an unknown code."""
     try:
         return ErrorCode(code).name
     except ValueError:
@@ -117,7 +131,7 @@ def name(code: int) -> str:
 
 
 def broker_error(code: int, where: str) -> BrokerError:
-    """Return the exception for an error code; ``where``: the request that failed."""
+    """Return the exception for an error code; ``where``: the request that failed, for the message."""
     match code:
         case ErrorCode.TOPIC_AUTHORIZATION_FAILED | ErrorCode.GROUP_AUTHORIZATION_FAILED:
             return AuthorizationFailed(code, where)

@@ -1,4 +1,4 @@
-"""A fetch session: the broker keeps the partitions of a fetch, so that requests list only changes (KIP-227).
+"""Incremental fetch sessions: the broker stores the fetched partitions, so that requests list only changes (KIP-227).
 
 Source: org.apache.kafka.clients.FetchSessionHandler.
 """
@@ -17,7 +17,14 @@ MAX_EPOCH = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class PartitionRequest:
-    """A partition of a Fetch request. ``epoch``: leader epoch; ``fetched_epoch``: of the last fetched record."""
+    """A partition in a Fetch request.
+
+    Attributes:
+        offset: Offset to fetch from.
+        epoch: Current leader epoch of the partition, from metadata.
+        fetched_epoch: Leader epoch of the last fetched record; -1 if unknown.
+        topic_id: Topic id; NO_ID if unknown.
+    """
 
     offset: int
     epoch: int
@@ -26,7 +33,12 @@ class PartitionRequest:
 
 
 class FetchSession:
-    """The fetch session with one broker. ``session_id``, ``epoch``: those of the next request."""
+    """The incremental fetch session with one broker (KIP-227).
+
+    Attributes:
+        session_id: Session id that the next Fetch request sends; NO_SESSION until the broker has created a session.
+        epoch: Session epoch that the next Fetch request sends; FIRST_EPOCH requests a full fetch.
+    """
 
     def __init__(self) -> None:
         self.session_id, self.epoch = NO_SESSION, FIRST_EPOCH
@@ -35,13 +47,16 @@ class FetchSession:
 
     @property
     def full(self) -> bool:
-        """True if the next request has to list all partitions."""
+        """Whether the next request has to list all partitions."""
         return self.epoch == FIRST_EPOCH
 
     def next_request(
         self, wanted: Mapping[TopicPartition, PartitionRequest]
     ) -> tuple[dict[TopicPartition, PartitionRequest], Sequence[tuple[TopicPartition, PartitionRequest]]]:
-        """Return the partitions that the next request lists and those it forgets, to have a session of ``wanted``."""
+        """Return the partitions to list and the partitions to forget in the next request.
+
+        After the request, the session consists of the partitions in ``wanted``.
+        """
         self._next = dict(wanted)
         if self.full:
             return self._next, ()
@@ -54,13 +69,16 @@ class FetchSession:
         return changed, forgotten
 
     def accepts(self, answered: set[TopicPartition]) -> bool:
-        """Return whether a response has the right partitions: all of a full request, else only ones of the session."""
+        """Return whether the partitions of a response are valid.
+
+        After a full request, all partitions of the session have to be answered; else no partition outside of it.
+        """
         if self.full:
             return answered == set(self._next)
         return answered <= set(self._next)
 
     def handle_response(self, session_id: int) -> None:
-        """Record that the broker accepted the request; ``session_id``: of its response."""
+        """Record that the broker accepted the request; ``session_id``: the session id in the response."""
         if session_id == NO_SESSION:
             self.reset()
             return
@@ -70,11 +88,11 @@ class FetchSession:
         self.epoch = 1 if self.epoch == MAX_EPOCH else self.epoch + 1
 
     def reset(self) -> None:
-        """Start without a session: the broker does not know the current one."""
+        """Forget the session id, because the broker does not know the session; the next request is a full fetch."""
         self.session_id = NO_SESSION
         self.start_new()
 
     def start_new(self) -> None:
-        """Start a new session with the next request, which names the current one so that the broker closes it."""
+        """Create a new session with the next request; its session id makes the broker close the current session."""
         self.epoch = FIRST_EPOCH
         self._known = {}

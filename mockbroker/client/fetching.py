@@ -1,4 +1,4 @@
-"""Fetches records from the leaders: one request in flight to each, completed fetches in a queue.
+"""The fetcher of records from partition leaders: one request in flight per leader, completed fetches in a queue.
 
 A partition is not fetched while records of it are buffered, and a response is dropped unless it begins at the current
 position. So no record is returned twice, however late a response arrives.
@@ -46,10 +46,12 @@ PartitionData = FetchResponse.Topic.Partition
 class CompletedFetch:
     """One partition of a Fetch response.
 
-    position: of the partition when the request was sent.
-    offset: the fetch offset of the request.
-    data: the partition in the response.
-    reader: None until the response is its partition's turn.
+    Attributes:
+        partition: Topic and partition number.
+        position: Position object of the partition when the request was sent.
+        offset: Fetch offset of the request.
+        data: The partition element of the response.
+        reader: Reader of the records; None until the first record is collected.
     """
 
     partition: TopicPartition
@@ -60,12 +62,14 @@ class CompletedFetch:
 
 
 class Fetcher:
-    """Fetches of one consumer.
+    """The fetcher of one consumer.
 
-    responses, dropped: how many responses were received, and how many of them were invalid.
-    latency: seconds that the latest took.
-    throttled_ms: its throttle time.
-    failure: an error that the next poll raises.
+    Attributes:
+        failure: The error that the next poll raises; None if there is none.
+        responses: Number of received responses.
+        dropped: Number of responses that were dropped because they were invalid.
+        latency: Seconds from the request to the response, for the latest response.
+        throttled_ms: Throttle time in the latest response, in milliseconds.
     """
 
     def __init__(self, components: Components, resolver: Resolver) -> None:
@@ -86,14 +90,14 @@ class Fetcher:
 
     @property
     def buffered(self) -> set[TopicPartition]:
-        """Partitions with records that were not returned to the user yet."""
+        """Partitions with a completed fetch that was not fully returned to the user yet."""
         held = {fetched.partition for fetched in self._completed}
         if self._current:
             held.add(self._current.partition)
         return held
 
     def next_deadline(self) -> float:
-        """Return the time at which the next backoff of a node or partition ends."""
+        """Return the end of the next backoff of a node or partition, in seconds on the engine's clock; inf if none."""
         now = self._clock.now
         at = min((at for at in self._node_retry_at.values() if at > now), default=float("inf"))
         if not self._partition_backoff:
@@ -103,12 +107,12 @@ class Fetcher:
     # Requests
 
     def fetchable(self) -> dict[TopicPartition, Position]:
-        """Return the partitions to fetch: assigned, not paused, with a valid position, and without buffered records."""
+        """Return the partitions to fetch: not paused, not being revoked, with a valid position, nothing buffered."""
         held = self.buffered
         return {p: position for p, position in self._positions.items() if position.fetchable and p not in held}
 
     def send_fetches(self) -> int:
-        """Send a Fetch to every leader that has none in flight. Return the number of requests."""
+        """Send a Fetch request to every node without a Fetch request in flight. Return the number of requests."""
         now = self._clock.now
         by_node: dict[int, dict[TopicPartition, PartitionRequest]] = {}
         for partition, position in self.fetchable().items():
@@ -210,7 +214,7 @@ class Fetcher:
         )
 
     def close(self) -> list[OutgoingCall]:
-        """Close the fetch sessions with connected brokers. Return the requests."""
+        """Send requests that close the fetch sessions with connected brokers. Return these requests."""
         calls = []
         for node_id, session in self._sessions.items():
             node = self._network.broker(node_id)
@@ -274,7 +278,7 @@ class Fetcher:
     def _response_partitions(
         response: FetchResponse, version: int, requests: Mapping[TopicPartition, PartitionRequest]
     ) -> list[tuple[TopicPartition, PartitionData]] | None:
-        """Return the partitions of a response; None if one occurs twice, or a topic was not requested."""
+        """Return the partitions of a response; None if a partition occurs twice or a topic was not requested."""
         by_partition: dict[TopicPartition, PartitionData] = {}
         names = {request.topic_id: topic for (topic, _), request in requests.items()}  # when the request was sent
         for topic in response.responses:
@@ -299,8 +303,8 @@ class Fetcher:
     def collect_records(self, max_records: int) -> list[ConsumerRecord]:
         """Return up to ``max_records`` buffered records, and advance the positions past them.
 
-        Raises: ConsumerError. If records precede the error, they are returned first, and the next call raises it
-        unless the user seeks.
+        Raises: ConsumerError. If records precede the error, the records are returned first, and the next call raises
+        the error unless the user seeks.
         """
         records: list[ConsumerRecord] = []
         paused: list[CompletedFetch] = []
@@ -330,7 +334,10 @@ class Fetcher:
         return records
 
     def _is_current(self, fetched: CompletedFetch) -> bool:
-        """Return whether a response has records that begin at the current position; apply its other fields if so."""
+        """Return whether a completed fetch contains records that begin at the current position.
+
+        If its fetch offset is the current position, also apply the other fields of the response.
+        """
         position = fetched.position
         at = fetched.reader.next_offset if fetched.reader else fetched.offset
         if position.offset != at or not position.known or position.validating:
@@ -356,7 +363,10 @@ class Fetcher:
                 self._partition_backoff.pop(fetched.partition, None)
 
     def _initialize(self, fetched: CompletedFetch) -> bool:
-        """Process a response before its first record is returned. Return False if it has no records."""
+        """Apply errors and offsets of a response before its first record is returned.
+
+        Return False for an error, a truncated log or a response without records.
+        """
         partition, position, data = fetched.partition, fetched.position, fetched.data
         if data.error_code:
             self._handle_error(fetched)
@@ -406,7 +416,7 @@ class Fetcher:
             raise broker_error(code, f"fetch of {partition[0]}-{partition[1]} at {fetched.offset}")
 
     def drop_partitions(self, partitions: Iterable[TopicPartition]) -> None:
-        """Drop buffered records of partitions that are no longer read."""
+        """Drop the buffered records and backoffs of partitions that are no longer read."""
         dropped = set(partitions)
         self._completed = deque(fetched for fetched in self._completed if fetched.partition not in dropped)
         self._partition_backoff = {

@@ -1,7 +1,7 @@
-"""Work in steps that continues over several polls: a generator yields what it waits for.
+"""Flows: generators whose steps continue over several polls, such as a rebalance.
 
-A step yields WAIT (until the engine is advanced again), POLL (until the user polls) or a ListenerCall (until
-``listener_returned`` is called).
+After each step the generator yields what the next step waits for: WAIT (until the engine is advanced again), POLL
+(until the user polls) or a ListenerCall (until ``listener_returned`` is called).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mockbroker.client.metadata import TopicPartition
 
 
 class Wait(Enum):
-    """What a flow waits for, if not for the listener."""
+    """What a flow waits for, unless a ListenerCall is pending."""
 
     WAIT = "the next advance"
     POLL = "a poll of the user"
@@ -28,7 +28,9 @@ WAIT, POLL = Wait.WAIT, Wait.POLL
 class ListenerCall:
     """A pending call of the user's rebalance listener; the flow continues when the listener has returned.
 
-    kind: which method: ``on_revoked``, ``on_assigned`` or ``on_lost``.
+    Attributes:
+        kind: The method to call: ``on_revoked``, ``on_assigned`` or ``on_lost``.
+        partitions: The revoked, assigned or lost partitions.
     """
 
     kind: Literal["revoked", "assigned", "lost"]
@@ -36,12 +38,12 @@ class ListenerCall:
 
 
 T = TypeVar("T")
-Waiting = Generator[Wait | ListenerCall, Exception | None, T]  # steps that return a value
+Waiting = Generator[Wait | ListenerCall, Exception | None, T]  # steps, the last of which returns a value
 Steps = Waiting[None]
 
 
 class Flow:
-    """One run of a generator of steps."""
+    """One run of a generator of steps. ``done`` is True once the last step has returned or a step has raised."""
 
     def __init__(self, steps: Steps) -> None:
         self._steps = steps
@@ -53,7 +55,10 @@ class Flow:
         return self._waiting_for if isinstance(self._waiting_for, ListenerCall) else None
 
     def advance(self, *, polling: bool) -> None:
-        """Run the next step, with ``polling`` also those that wait for a poll. An exception of a step ends the flow."""
+        """Run the next step unless it waits for the listener; with ``polling``, also steps that wait for a poll.
+
+        An exception of a step ends the flow.
+        """
         if self.done or self.listener_call or (self._waiting_for is POLL and not polling):
             return
         self._resume(None)
@@ -61,7 +66,7 @@ class Flow:
             self._resume(None)
 
     def listener_returned(self, error: Exception | None) -> None:
-        """Continue after the listener; ``error``: what it raised, else None."""
+        """Run the step after a call of the listener; ``error``: the exception that the listener raised, else None."""
         assert self.listener_call
         self._resume(error)
 

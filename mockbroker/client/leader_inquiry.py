@@ -1,4 +1,4 @@
-"""Inquiries that partition leaders answer: a request to each leader, retried until all partitions have a result."""
+"""Inquiries that partition leaders answer: one request per leader, retried until all partitions have a result."""
 
 from __future__ import annotations
 
@@ -28,15 +28,17 @@ Leaders = dict[TopicPartition, Leader]
 
 
 class LeaderInquiry:
-    """Base class of inquiries to leaders.
+    """Base class of inquiries to partition leaders.
 
     Subclasses define ``request``, ``response_partitions`` and ``record_partition``.
 
-    key, api_name: of the API.
-    min_version: the lowest version that can be used.
-    no_result_errors: error codes that mean that a partition has no result.
-    unanswered: partitions that have neither a result nor an error.
-    error: an error that ended the inquiry.
+    Attributes:
+        key: API key of the requests.
+        api_name: Name of the API, for error messages.
+        min_version: Lowest request version that can be used.
+        no_result_errors: Error codes of a partition for which no result exists; these codes do not end the inquiry.
+        unanswered: Partitions without a result.
+        error: The error that ended the inquiry; None if there is none.
     """
 
     key: int
@@ -56,7 +58,7 @@ class LeaderInquiry:
 
     @property
     def topics(self) -> set[str]:
-        """Topics of which metadata is needed."""
+        """Names of the topics whose metadata is needed."""
         return {topic for topic, _ in self.unanswered}
 
     @property
@@ -67,19 +69,19 @@ class LeaderInquiry:
         return float("inf") if self.done or self._in_flight >= self.unanswered else self._retry_at
 
     def request(self, version: int, leaders: Leaders) -> object:
-        """Return the request about the partitions of ``leaders``, which have the same leader."""
+        """Return the request to one leader, in a version; ``leaders``: leader of each partition in the request."""
         raise NotImplementedError
 
     def response_partitions(self, response: Any) -> Iterable[tuple[TopicPartition, Any]]:
-        """Yield the partitions of a response; each has an ``error_code``."""
+        """Yield each partition of a response with its response element, which contains an ``error_code``."""
         raise NotImplementedError
 
     def record_partition(self, partition: TopicPartition, data: Any) -> None:
-        """Store the result of a partition; its error is NONE or one of ``no_result_errors``."""
+        """Store the result of a partition; the error code in ``data`` is NONE or one of ``no_result_errors``."""
         raise NotImplementedError
 
     def send_if_due(self) -> None:
-        """Send the requests that are due to the leaders that are available."""
+        """Send requests for unanswered partitions to the available leaders, unless a backoff is in progress."""
         new_metadata = -1 < self._leaderless_version < self._metadata.version
         if self.done or (self._retry_at > self._clock.now and not new_metadata):
             return

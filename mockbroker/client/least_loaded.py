@@ -1,4 +1,4 @@
-"""Requests that any broker can answer."""
+"""Requests that any broker can answer, sent to the least loaded node."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ from mockbroker.client.network import Network
 
 
 class LeastLoadedRequest:
-    """Requests of one API to the least loaded node, one in flight at a time.
+    """A sender of requests of one API to the least loaded node, one in flight at a time.
 
-    on_done: called with each call once it is done.
-    in_flight: whether a call has no response yet.
+    Args:
+        network: The nodes of the consumer.
+        key: API key.
+        on_done: Callback that is called with each request once there is a response or a failure.
+
+    Attributes:
+        in_flight: Whether a request has neither a response nor a failure yet.
     """
 
     def __init__(self, network: Network, key: int, on_done: Callable[[OutgoingCall], None]) -> None:
@@ -20,7 +25,11 @@ class LeastLoadedRequest:
         self.in_flight = False
 
     def send(self, build: Callable[[int], object]) -> bool:
-        """Send the request that ``build`` makes of a version; False if no node is available now."""
+        """Send a request; return False if all nodes are in reconnect backoff.
+
+        Args:
+            build: Function that returns the request in a version.
+        """
         node = self._network.least_loaded()
         if node is None:
             return False

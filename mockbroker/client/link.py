@@ -28,11 +28,17 @@ class LinkState(Enum):
 
 
 class Link:
-    """One connection.
+    """The protocol state of one connection to a broker.
 
-    deadline: when the connection fails unless it is READY.
-    outgoing: bytes to send; the driver removes what it sends.
-    close_reason: why the connection was closed, for people.
+    Args:
+        host: Host of the broker.
+        port: Port of the broker.
+        client_id: Client id of all requests.
+        deadline: Time at which the connection is closed unless it is READY, in seconds on the engine's clock.
+
+    Attributes:
+        outgoing: Bytes to send. The driver removes the bytes that it sends.
+        close_reason: Why the connection was closed, for error messages; "" while it is open.
     """
 
     def __init__(self, host: str, port: int, client_id: str, deadline: float) -> None:
@@ -52,7 +58,7 @@ class Link:
         return len(self._queue) + len(self._in_flight)
 
     def opened(self) -> None:
-        """The connection is established: send ApiVersions."""
+        """Send ApiVersions, because the connection is established."""
         self.state = LinkState.CHECKING_API_VERSIONS
         self._send_api_versions(newest(API_VERSIONS.key))
 
@@ -66,7 +72,10 @@ class Link:
             self._queue.append(call)
 
     def received(self, data: bytes, now: float) -> None:
-        """Process received bytes. Bytes that are not the expected responses close the connection."""
+        """Complete the requests whose responses are received; ``now``: seconds on the engine's clock.
+
+        Bytes that are not the expected responses close the connection.
+        """
         try:
             self._side.receive(data)
             while self.state is not LinkState.CLOSED and (response := self._side.next_response()) is not None:
@@ -78,11 +87,11 @@ class Link:
             self.close(f"{self.host}:{self.port} sent an invalid response: {error}")
 
     def closed(self) -> None:
-        """The broker closed the connection."""
+        """Fail all requests without a response, because the broker closed the connection."""
         self.close(f"{self.host}:{self.port} closed the connection")
 
     def close(self, reason: str) -> None:
-        """Close the connection; all requests without a response fail."""
+        """Close the connection; all requests without a response fail. ``reason``: text for error messages."""
         if self.state is LinkState.CLOSED:
             return
         self.state, self.close_reason = LinkState.CLOSED, reason
@@ -93,13 +102,13 @@ class Link:
             call.fail(Failure.DISCONNECTED, reason)
 
     def next_deadline(self) -> float:
-        """Return the time of the next timeout."""
+        """Return the time of the next timeout in seconds on the engine's clock; inf if there is none."""
         at = min((call.deadline for call in self._in_flight), default=float("inf"))
         at = min(at, min((call.deadline for call in self._queue), default=float("inf")))
         return at if self.state is LinkState.READY else min(at, self.deadline)
 
     def expire(self, now: float) -> None:
-        """Close the connection if a response is overdue: the responses to later requests can only follow it."""
+        """Close the connection if a response is overdue, because later responses can only follow the overdue one."""
         if now < self.next_deadline() or self.state is LinkState.CLOSED:
             return
         for call in [*self._in_flight, *self._queue]:

@@ -1,4 +1,4 @@
-"""Log offsets by timestamp, from the beginning of a log to its end.
+"""Requests for log offsets by timestamp (ListOffsets), including the beginning and the end of a log.
 
 Source: OffsetFetcher of kafka-clients.
 """
@@ -20,7 +20,13 @@ FIRST_TIMESTAMP_VERSION, FIRST_ISOLATION_VERSION = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class OffsetAndTimestamp:
-    """An offset with the timestamp of its record in ms; -1 for the beginning or the end of a log."""
+    """An offset with the timestamp of the record at this offset.
+
+    Attributes:
+        offset: The offset.
+        timestamp: Milliseconds since 1970; -1 for the beginning or the end of a log.
+        leader_epoch: Leader epoch of the record; -1 if unknown.
+    """
 
     offset: int
     timestamp: int = -1
@@ -28,10 +34,11 @@ class OffsetAndTimestamp:
 
 
 class LogInquiry(LeaderInquiry):
-    """ListOffsets of some partitions.
+    """ListOffsets of some partitions, retried until all of them have a result.
 
-    timestamps: timestamps in ms, or Kafka's negative values (-1 latest, -2 earliest).
-    result: offsets; None where no record has this timestamp or a later one.
+    Attributes:
+        timestamps: By partition, milliseconds since 1970, or Kafka's negative values (-1 latest, -2 earliest).
+        result: By partition, the first offset with the timestamp or a later one; None if there is no such record.
     """
 
     key, api_name = LIST_OFFSETS.key, "ListOffsets"

@@ -1,4 +1,4 @@
-"""The interface of group members of both protocols."""
+"""The interface of a group member of the classic or the consumer protocol."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from mockbroker.client.metadata import TopicPartition
 
 
 class Membership(Protocol):
-    """A member of a group. Commits use it as a CommittingMember."""
+    """A member of a group, of either protocol. The committer uses the member as a CommittingMember."""
 
     @property
     def failure(self) -> Exception | None:
-        """An error that the next poll raises."""
+        """The error that the next poll raises, else None."""
         ...
 
     @property
@@ -26,12 +26,12 @@ class Membership(Protocol):
 
     @property
     def listener_call(self) -> ListenerCall | None:
-        """The pending call of the user's listener; the rebalance waits until it has returned."""
+        """The pending call of the user's listener, else None; the rebalance waits until the listener has returned."""
         ...
 
     @property
     def stable(self) -> bool:
-        """True for a member of a group that has applied its latest assignment and knows of no rebalance."""
+        """Whether the member is in a group, has applied its latest assignment, and no rebalance is pending."""
         ...
 
     @property
@@ -42,17 +42,17 @@ class Membership(Protocol):
     def listener_returned(self, error: Exception | None) -> None: ...
 
     def record_poll(self, *, waiting: bool = False) -> None:
-        """Restart ``max_poll_interval``; ``waiting``: the user waits inside the poll, so it does not run."""
+        """Restart the ``max_poll_interval`` timer; with ``waiting`` (inside a poll), stop the timer."""
         ...
 
     def maintain(self, *, polling: bool) -> None:
-        """Do everything that is due. With ``polling``, raise the errors that the user has to handle."""
+        """Run due timers, rebalance steps and heartbeats; with ``polling``, raise the errors that concern the user."""
         ...
 
     def next_deadline(self) -> float: ...
 
     def rejoin(self, reason: str) -> None:
-        """Begin a rebalance with the next poll."""
+        """Request a rebalance with the next poll; ``reason``: sent to the coordinator in the classic protocol."""
         ...
 
     def leave(self, reason: str) -> None:
@@ -61,7 +61,7 @@ class Membership(Protocol):
 
     @property
     def leaving(self) -> bool:
-        """True until the request to leave has a response or has failed."""
+        """Whether the request to leave the group is in flight."""
         ...
 
     def owned(self) -> tuple[TopicPartition, ...]: ...

@@ -22,13 +22,19 @@ from mockbroker.client.settings import Settings
 
 NO_ID = UUID(int=0)
 TopicPartition = tuple[str, int]
-FIRST_VERSION_WITH_AUTO_CREATION_FLAG = 4  # older requests always allow that topics are created
+FIRST_VERSION_WITH_AUTO_CREATION_FLAG = 4  # older requests always allow the broker to create topics
 FATAL = (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 @dataclass(slots=True)
 class Leader:
-    """Leader of a partition. ``node_id``: -1 while there is no leader; ``replicas``: node ids of all replicas."""
+    """The leader and the replicas of a partition.
+
+    Attributes:
+        node_id: Node id of the leader; -1 while there is no leader.
+        epoch: Leader epoch.
+        replicas: Node ids of all replicas.
+    """
 
     node_id: int
     epoch: int
@@ -37,7 +43,13 @@ class Leader:
 
 @dataclass(slots=True)
 class Topic:
-    """A topic. ``partitions``: the leaders, by partition number."""
+    """The metadata of a topic.
+
+    Attributes:
+        topic_id: Topic id; NO_ID if the broker does not support topic ids.
+        partitions: Leaders in the order of the partition numbers.
+        internal: Whether the topic is internal to Kafka.
+    """
 
     topic_id: UUID
     partitions: list[Leader]
@@ -45,15 +57,19 @@ class Topic:
 
 
 class Metadata:
-    """Metadata of one consumer.
+    """The metadata of one consumer.
 
-    version: grows with each response.
-    topics, topic_names: topics by name, and names by topic id.
-    racks: of brokers, by node id.
-    errors: by topic, error codes that the user has to handle.
-    required: topics that the consumer reads, or assigns as a leader.
-    inquired: other topics, which inquiries of the user ask about.
-    has_all_topics: whether the latest response lists all topics.
+    Attributes:
+        topics: Topics by name.
+        topic_names: Topic names by topic id.
+        racks: Racks of the brokers by node id; None for a broker without a rack.
+        errors: Error codes that the user has to handle, by topic name.
+        failure: The UnsupportedVersion error that the next poll raises; None if there is none.
+        version: Number of applied responses.
+        required: Names of the topics that the consumer reads or, as the leader of a group, assigns.
+        inquired: Names of other topics that pending inquiries of the user need.
+        pattern: The subscribed pattern, which requires all topics to be requested; None without a pattern.
+        has_all_topics: Whether the latest response lists all topics.
     """
 
     def __init__(self, network: Network, settings: Settings, clock: Clock, backoff: Backoff) -> None:
@@ -75,21 +91,21 @@ class Metadata:
         self._failures = 0
 
     def require_topics(self, topics: Iterable[str]) -> None:
-        """Request these topics from now on, and no others but ``inquired``."""
+        """Replace the required topics; later requests list only them and ``inquired``."""
         required = set(topics)
         if required - self.required:
             self.refresh()
         self.required = required
 
     def require_inquiry_topics(self, topics: Iterable[str]) -> None:
-        """Also request these topics; the inquiries that ask about them get their errors."""
+        """Replace the topics that inquiries need in addition; the inquiries, not the polls, raise errors of these."""
         inquired = set(topics) - self.required
         if inquired - self.inquired:
             self.refresh()
         self.inquired = inquired
 
     def require_matching_topics(self, pattern: re.Pattern[str] | None) -> None:
-        """Request all topics, to find those that match ``pattern``; None ends that."""
+        """Request all topics, to find the topics that match ``pattern``; with None, only the required topics again."""
         if pattern is not None:
             self.refresh()
         self.pattern = pattern
@@ -105,7 +121,7 @@ class Metadata:
         self._refresh_at = min(self._refresh_at, self._clock.now + self._backoff.after(self._failures))
 
     def leader(self, partition: TopicPartition) -> Leader | None:
-        """Return the leader of a partition; None if it is unknown or there is none."""
+        """Return the leader of a partition; None if the partition is unknown or has no leader."""
         topic = self.topics.get(partition[0])
         if topic is None or partition[1] >= len(topic.partitions):
             return None
@@ -118,7 +134,10 @@ class Metadata:
         return known.topic_id if known else NO_ID
 
     def partitions_and_racks(self, topics: Iterable[str]) -> dict[str, tuple[int, tuple[tuple[str, ...], ...]]]:
-        """Return by topic the number of partitions and their replicas' racks; a change makes a leader rejoin."""
+        """Return, by topic name, the number of partitions and the racks of each partition's replicas.
+
+        The leader of a classic group rejoins when this value changes.
+        """
         counts = {}
         for name in topics:
             if topic := self.topics.get(name):
@@ -127,7 +146,7 @@ class Metadata:
         return counts
 
     def for_assignor(self, topics: Iterable[str]) -> Mapping[str, list[Partition]]:
-        """Return topics in the form that assignors take; without those that have no partitions."""
+        """Return the partitions by topic name, as assignors expect them, without unknown topics."""
         by_name = {}
         for name in topics:
             if (topic := self.topics.get(name)) and topic.partitions:
@@ -138,20 +157,25 @@ class Metadata:
         return by_name
 
     def matching(self) -> set[str]:
-        """Return the topics that match the pattern, without internal topics."""
+        """Return the names of the topics that match the pattern, without internal topics; empty without a pattern."""
         pattern = self.pattern
         return {n for n, t in self.topics.items() if pattern and pattern.fullmatch(n) and not t.internal}
 
     def covers(self, topics: Iterable[str]) -> bool:
-        """Return True if the latest request was for all of these topics, whether they exist or not."""
+        """Return whether the latest response answers for all of these topics, whether they exist or not."""
         return self.has_all_topics or self._response_topics.issuperset(topics)
 
     def has_no_topic(self, topic: str) -> bool:
-        """Return True if the latest response shows that the topic does not exist."""
+        """Return whether the latest response shows that the topic does not exist."""
         return self.covers((topic,)) and topic not in self.topics and topic not in self.errors
 
     def raise_errors(self) -> None:
-        """Raises: UnsupportedVersion, and errors of required topics that the user has to handle."""
+        """Raise the pending failure, or the error of a required topic.
+
+        Raises:
+            UnsupportedVersion: No version of Metadata that the broker supports can carry the request.
+            BrokerError: A topic that the user subscribed to or assigned is invalid or not authorized.
+        """
         if self.failure:
             failure, self.failure = self.failure, None
             raise failure
@@ -160,7 +184,10 @@ class Metadata:
                 raise broker_error(code, f"topic {topic}")
 
     def update_leader(self, partition: TopicPartition, node_id: int, epoch: int) -> bool:
-        """Apply the leader that a Fetch response names (KIP-951). Return False if its epoch is not newer."""
+        """Apply the leader that a Fetch response contains (KIP-951).
+
+        Return False if the partition or the broker is unknown, or the leader epoch is not newer.
+        """
         topic = self.topics.get(partition[0])
         if topic is None or partition[1] >= len(topic.partitions) or self._network.broker(node_id) is None:
             return False
@@ -225,7 +252,7 @@ class Metadata:
         self._failures += 1
 
     def update(self, response: MetadataResponse) -> None:
-        """Apply a response. Leaders with an older epoch than the known one are ignored: the broker lags behind."""
+        """Apply a response. A leader with an older epoch than the known leader is ignored: the broker lags."""
         self._network.update_brokers({b.node_id: (b.host, b.port) for b in response.brokers})
         self.racks = {broker.node_id: broker.rack for broker in response.brokers}
         before, self.topics, self.errors = self.topics, {}, {}
@@ -255,7 +282,14 @@ class Metadata:
 
 
 class TopicInquiry:
-    """The question how many partitions a topic has. ``result``: valid once ``done``; 0 if the topic does not exist."""
+    """An inquiry of the number of partitions of a topic.
+
+    Attributes:
+        topics: The topic name, as a set.
+        result: Number of partitions once ``done``; 0 if the topic does not exist.
+        error: The error of the topic; None if there is none.
+        done: Whether the result or the error is known.
+    """
 
     def __init__(self, topic: str, metadata: Metadata) -> None:
         self.topics = {topic}
@@ -266,7 +300,7 @@ class TopicInquiry:
         metadata.refresh()
 
     def next_deadline(self) -> float:
-        return float("inf")  # it waits for the metadata, which has deadlines of its own
+        return float("inf")  # Metadata, on which the inquiry waits, has its own deadlines
 
     def send_if_due(self) -> None:
         """Set the result from metadata that is newer than the inquiry; Metadata sends the request."""

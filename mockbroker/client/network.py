@@ -1,4 +1,4 @@
-"""The nodes that a consumer is connected to: least loaded node, requests in flight, reconnect backoff.
+"""The nodes that a consumer can connect to: least loaded node, requests in flight, reconnect backoff.
 
 Source: org.apache.kafka.clients.NetworkClient and ClusterConnectionStates.
 """
@@ -12,14 +12,17 @@ from mockbroker.client.call import Failure, OutgoingCall, VersionRange
 from mockbroker.client.link import Link, LinkState
 from mockbroker.client.settings import Settings
 
-COORDINATOR = 2**31 - 1  # minus the node id: the id of the connection to a coordinator, as in Java
+COORDINATOR = 2**31 - 1  # COORDINATOR minus the node id is the id of the connection to a coordinator, as in Java
 
 
 class Node:
     """A broker at an address, connected or not.
 
-    failures: connections that failed in a row.
-    retry_at: when the reconnect backoff ends.
+    Attributes:
+        id: Node id; negative for a bootstrap address, COORDINATOR minus the broker's id for a coordinator.
+        link: The connection; None without a connection.
+        failures: Number of failed connections in a row.
+        retry_at: End of the reconnect backoff, in seconds on the engine's clock.
     """
 
     def __init__(self, node_id: int, host: str, port: int) -> None:
@@ -38,10 +41,11 @@ class Node:
 
 
 class Network:
-    """Nodes of one consumer.
+    """The nodes of one consumer.
 
-    to_open: links that the driver has to connect; it removes them.
-    on_disconnect: called with each node whose connection ends.
+    Attributes:
+        to_open: Links that the driver has to connect. The driver removes each link from the list.
+        on_disconnect: Callback that is called with each node whose connection has ended.
     """
 
     def __init__(
@@ -57,7 +61,11 @@ class Network:
         self.on_disconnect: Callable[[Node], None] = lambda _: None
 
     def update_brokers(self, brokers: Mapping[int, tuple[str, int]]) -> None:
-        """Replace the brokers by those of metadata; connections to old addresses are closed."""
+        """Replace the brokers; connections to removed brokers and old addresses are closed.
+
+        Args:
+            brokers: Hosts and ports by node id, from metadata.
+        """
         for node_id, address in brokers.items():
             known = self._brokers.get(node_id)
             if known is None or (known.host, known.port) != address:
@@ -67,11 +75,11 @@ class Network:
             self._drop(self._brokers.pop(node_id), "the broker is no longer in the cluster")
 
     def broker(self, node_id: int) -> Node | None:
-        """Return the broker of an id; None if metadata does not list it."""
+        """Return the broker with a node id; None if metadata does not list the broker."""
         return self._brokers.get(node_id)
 
     def coordinator(self, node_id: int, host: str, port: int) -> Node:
-        """Return the node of a coordinator. It has a connection of its own, since a JoinGroup blocks it for long."""
+        """Return the node of a coordinator, with a separate connection, since a JoinGroup can be pending for long."""
         node_id = COORDINATOR - node_id
         node = self._coordinators.get(node_id)
         if node is None or (node.host, node.port) != (host, port):
@@ -108,7 +116,18 @@ class Network:
         timeout: float | None = None,
         versions: VersionRange = (0, None),
     ) -> OutgoingCall:
-        """Send a request; ``timeout``: seconds, the request timeout if None. In reconnect backoff it fails at once."""
+        """Send a request to a node, and connect the node if necessary. In reconnect backoff the request fails at once.
+
+        Args:
+            node: The node.
+            key: API key.
+            build: Function that returns the request in a version.
+            on_done: Callback that is called with the request once there is a response or a failure.
+            timeout: Seconds until the request times out; None for ``request_timeout``.
+            versions: Lowest and highest version that can carry the request.
+
+        Returns: the request.
+        """
         now = self._clock.now
         call = OutgoingCall(key, build, now + (timeout or self._settings.request_timeout), on_done, versions)
         if node.link is None:
@@ -141,7 +160,7 @@ class Network:
                     self._drop(node, "the bootstrap connection is no longer needed")
 
     def next_deadline(self) -> float:
-        """Return the time of the next timeout or end of a backoff."""
+        """Return the time of the next timeout or end of a backoff, in seconds on the engine's clock; inf if none."""
         now, at = self._clock.now, float("inf")
         for node in self._nodes():
             if node.link:

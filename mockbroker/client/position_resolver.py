@@ -1,4 +1,4 @@
-"""Positions of partitions: committed offsets, else ``auto_offset_reset``; and their validation after leader changes.
+"""Resolution of positions: from committed offsets, else ``auto_offset_reset``; and validation after leader changes.
 
 Source: ConsumerCoordinator.initWithCommittedOffsetsIfNeeded, OffsetFetcher and SubscriptionState of kafka-clients.
 """
@@ -22,10 +22,14 @@ MS = timedelta(milliseconds=1)
 
 
 class Resolver:
-    """Finds and validates the positions of one consumer.
+    """The resolver of the positions of one consumer: looks up missing positions, and validates known ones.
 
-    Args: ``wall_clock_ms``: returns the time in ms since 1970, for resets by duration.
-    failure: an error that the next poll raises.
+    Args:
+        components: The components of the consumer.
+        wall_clock_ms: Function that returns the current time in milliseconds since 1970, for resets by duration.
+
+    Attributes:
+        failure: The error that the next poll raises; None if there is none.
     """
 
     def __init__(self, components: Components, wall_clock_ms: Callable[[], int]) -> None:
@@ -40,7 +44,7 @@ class Resolver:
         self._run_requested = False  # a position changed since the last run
 
     def next_deadline(self) -> float:
-        """Return the time at which ``resolve_positions`` has something to do."""
+        """Return the time at which ``resolve_positions`` has to run, in seconds on the engine's clock; inf if never."""
         if self._run_requested:
             return self._clock.now
         in_flight = [inquiry.next_deadline() for inquiry, _ in (*self._resets, *self._validations)]
@@ -49,7 +53,7 @@ class Resolver:
         return min(in_flight, default=float("inf"))
 
     def resolve_positions(self) -> None:
-        """Apply finished inquiries, and start those for missing or unvalidated positions."""
+        """Apply finished inquiries, and start inquiries for missing or unvalidated positions."""
         self._run_requested = False
         in_flight = self._committed or self._resets or self._validations
         if not in_flight and not self._positions.unresolved and self._validated_version == self._metadata.version:
@@ -80,8 +84,12 @@ class Resolver:
     def handle_truncation(self, partition: TopicPartition, position: Position, epoch: int, end: int) -> None:
         """Handle a leader's log that may lack records that were read.
 
-        Args: ``epoch``: the leader's newest epoch up to that of the position; ``end``: its end offset there; both are
-        -1 if the leader knows no such epoch.
+        Args:
+            partition: Topic and partition number.
+            position: Position of the partition.
+            epoch: The newest leader epoch in the leader's log that is not newer than the epoch of the position; -1 if
+                there is none.
+            end: End offset of ``epoch`` in the leader's log; -1 if unknown.
         """
         assert position.offset is not None
         unknown = epoch < 0 or end < 0
@@ -194,11 +202,11 @@ class Resolver:
             inquiry.send_if_due()
 
     def _drop_unassigned(self, inquiry: LeaderInquiry, requested: Mapping[TopicPartition, Position]) -> None:
-        """Drop revoked partitions from an inquiry, since they may never be answered."""
+        """Drop revoked partitions from an inquiry, since the leaders may never answer for these."""
         inquiry.unanswered -= {p for p, position in requested.items() if self._positions.get(p) is not position}
 
     def log_inquiry(self, timestamps: Mapping[TopicPartition, int]) -> LogInquiry:
-        """Return an inquiry of offsets by timestamp; the caller calls its ``send_if_due``."""
+        """Return an unsent inquiry of offsets by timestamp; the caller has to call ``send_if_due``."""
         return LogInquiry(timestamps, self._components)
 
     def _timestamp(self, reset: int | timedelta) -> int:

@@ -18,7 +18,13 @@ EARLIEST_TIMESTAMP, LATEST_TIMESTAMP = -2, -1
 
 @dataclass(frozen=True, slots=True)
 class OffsetAndMetadata:
-    """A committed offset (of the next record to read), with metadata of the user's choice."""
+    """A committed offset with its metadata.
+
+    Attributes:
+        offset: Offset of the next record to read.
+        metadata: Text of the user's choice.
+        leader_epoch: Leader epoch of the last record read; -1 if unknown.
+    """
 
     offset: int
     metadata: str = ""
@@ -27,18 +33,23 @@ class OffsetAndMetadata:
 
 @dataclass(slots=True, eq=False)
 class Position:
-    """Position in one assigned partition.
+    """The position in one assigned partition.
 
-    offset: of the next record to return; None while it is unknown.
-    epoch: leader epoch of the record before it, -1 if unknown.
-    reset_timestamp: what to look up to get an offset: ms since 1970, -1 (latest), -2 (earliest), or an age.
-    validated_epoch: the leader epoch that the offset was validated with.
-    validating: whether a validation is in flight.
-    topic_id: of the topic that the offset belongs to; None until metadata has it.
-    paused: by the user.
-    revoking: about to be revoked, so no record is returned.
-    replica: the follower to fetch from, and the time until which it is used.
-    high_watermark, last_stable_offset, log_start_offset: of the latest Fetch response.
+    Attributes:
+        offset: Offset of the next record to return; None while the offset is unknown.
+        epoch: Leader epoch of the record before ``offset``; -1 if unknown.
+        reset_timestamp: Timestamp whose offset has to be looked up: milliseconds since 1970, -1 (latest), -2
+            (earliest), or a timedelta (maximum age of the first record); None if no lookup is necessary.
+        validated_epoch: Leader epoch with which ``offset`` was validated; -1 if the offset was not validated.
+        validating: Whether a validation is in flight.
+        topic_id: Id of the topic that the offset belongs to; None until metadata contains the topic id.
+        paused: Whether the user has paused the partition.
+        revoking: Whether the partition is about to be revoked; then no record of the partition is returned.
+        replica: Node id of the follower to fetch from, and the time until which the follower is used, in seconds on the
+            engine's clock; None to fetch from the leader.
+        high_watermark: High watermark in the latest Fetch response; None before the first one.
+        last_stable_offset: Last stable offset in the latest Fetch response; None before the first one.
+        log_start_offset: Log start offset in the latest Fetch response; None before the first one.
     """
 
     offset: int | None = None
@@ -63,21 +74,22 @@ class Position:
         return self.known and not self.paused and not self.validating and not self.revoking
 
     def set_offset(self, offset: int, epoch: int = -1) -> None:
-        """Continue at another offset. Responses to earlier requests no longer apply."""
+        """Continue at another offset. Responses to earlier requests are ignored."""
         self.offset, self.epoch, self.reset_timestamp = offset, epoch, None
         self.validated_epoch, self.validating, self.topic_id, self.replica = -1, False, None, None
 
     def reset_to(self, timestamp: int | timedelta) -> None:
-        """Continue at the offset of a timestamp, which has to be looked up."""
+        """Continue at the offset of a timestamp; the resolver looks the offset up. For values see Position."""
         self.offset, self.epoch, self.reset_timestamp = None, -1, timestamp
         self.validating, self.topic_id, self.replica = False, None, None
 
 
 class Positions:
-    """Positions of the assigned partitions, in the order of the assignment.
+    """The positions of the assigned partitions, in the order of the assignment.
 
-    unresolved: whether a partition may have no valid position.
-    version: grows when the assignment or its order changes.
+    Attributes:
+        unresolved: Whether a partition may be without a valid position.
+        version: Number of changes of the assignment or of its order.
     """
 
     def __init__(self) -> None:
@@ -101,7 +113,7 @@ class Positions:
         return self._assigned.get(partition)
 
     def of(self, partition: TopicPartition) -> Position:
-        """Return the position of a partition. Raises: NotAssigned."""
+        """Return the position of a partition. Raises: NotAssigned if the partition is not assigned."""
         position = self._assigned.get(partition)
         if position is None:
             raise NotAssigned(f"{partition[0]}-{partition[1]} is not assigned to this consumer")
@@ -115,12 +127,12 @@ class Positions:
             self.version += 1
 
     def keep_only(self, kept: Collection[TopicPartition]) -> None:
-        """Mark all other partitions as revoking: no further record of them is returned."""
+        """Mark all partitions except ``kept`` as revoking: no further record of these partitions is returned."""
         for partition, position in self._assigned.items():
             position.revoking = partition not in kept
 
     def to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets of all known positions."""
+        """Return the offsets to commit, by partition, without partitions whose position is unknown."""
         return {
             partition: OffsetAndMetadata(position.offset, "", position.epoch)
             for partition, position in self._assigned.items()

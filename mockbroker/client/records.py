@@ -1,4 +1,4 @@
-"""The records that a consumer returns, and how they are read from a Fetch response."""
+"""The records that a consumer returns, and the reader of these records in a Fetch response."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ from mockbroker.client.metadata import TopicPartition
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ConsumerRecord(Record):
-    """A record with its topic and partition. ``leader_epoch``: of the leader that wrote it, -1 if the log has none."""
+    """A record with its topic and partition.
+
+    Attributes:
+        topic: Topic name.
+        partition: Partition number.
+        leader_epoch: Epoch of the leader that wrote the record; -1 if the log does not contain it.
+    """
 
     topic: str = ""
     partition: int = -1
@@ -24,14 +30,16 @@ class ConsumerRecord(Record):
 
 
 class RecordReader:
-    """Reads the records of one partition of a Fetch response in portions.
+    """A reader of the records of one partition in a Fetch response, in portions.
 
-    It skips records before ``offset``, records whose offset does not increase, control records and, with
-    ``read_committed``, records of aborted transactions. It stops at the high watermark, since a broker reads that
-    before the records (Partition.readRecords of Kafka) and may send records beyond it.
+    The reader skips records before ``offset``, records whose offset does not increase, control records and, with
+    ``read_committed``, records of aborted transactions. It stops at the high watermark, since a broker reads the high
+    watermark before the records (Partition.readRecords of Kafka) and may send records beyond it.
 
-    next_offset: after the last record read.
-    epoch: leader epoch of the last record read.
+    Attributes:
+        partition: Topic and partition number.
+        next_offset: Offset after the last record read.
+        epoch: Leader epoch of the last record read; -1 if unknown.
     """
 
     def __init__(
@@ -53,7 +61,7 @@ class RecordReader:
         self._error: DecodeError | None = None
 
     def next_records(self, max_records: int) -> list[ConsumerRecord]:
-        """Return up to ``max_records`` records, fewer only at the end.
+        """Return up to ``max_records`` records, fewer only at the end of the response or before a corrupt record.
 
         Raises: CorruptRecord, after the records before the corrupt one were returned.
         """
@@ -73,11 +81,11 @@ class RecordReader:
 
     @property
     def corrupt(self) -> bool:
-        """True if the next record is corrupt."""
+        """Whether the next record is corrupt."""
         return self._error is not None
 
     def _read(self) -> Iterator[list[ConsumerRecord]]:
-        """Yield lists of up to ``_limit`` records; a list ends with its batch. Nothing is decoded in advance."""
+        """Yield lists of up to ``_limit`` records of one batch each. No record is decoded in advance."""
         complete = False
         for batch in read(self._data.records):
             complete = True
@@ -98,7 +106,10 @@ class RecordReader:
             raise DecodeError("no complete batch in the response", message="RecordBatch")
 
     def _in_order(self, records: Iterator[ConsumerRecord], epoch: int) -> Iterator[list[ConsumerRecord]]:
-        """Yield the records of a batch with increasing offsets; records before a corrupt one precede its error."""
+        """Yield the records of a batch whose offsets increase.
+
+        Raises: DecodeError for a corrupt record, after the records before it were yielded.
+        """
         topic, number = self.partition
         error: DecodeError | None = None
         while error is None:
@@ -128,12 +139,12 @@ class RecordReader:
         return ConsumerRecord(offset=old.offset, timestamp=old.timestamp, key=old.key, value=old.value)
 
     def _check(self, batch: RecordSet) -> None:
-        """Check the CRC, also of a skipped batch, since its last offset decides what is read next."""
+        """Check the CRC, also of a skipped batch, since the last offset of the batch determines the next offset."""
         if self._check_crcs and not batch.crc_is_right():
             raise CrcError("the CRC does not match the batch", message="RecordBatch", offset=batch.position)
 
     def _start_aborted(self, last_offset: int) -> None:
-        """Note the aborted transactions that began at or before ``last_offset``."""
+        """Record as open the aborted transactions that began at or before ``last_offset``."""
         while self._aborted and self._aborted[-1][0] <= last_offset:
             self._open_aborted.add(self._aborted.pop()[1])
 

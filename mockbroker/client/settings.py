@@ -1,4 +1,4 @@
-"""Consumer settings with Kafka's names and defaults; durations are in seconds.
+"""The settings of a consumer, with Kafka's names and defaults; durations are in seconds.
 
 Source: org.apache.kafka.clients.consumer.ConsumerConfig.
 """
@@ -20,12 +20,15 @@ Reset = Literal["earliest", "latest", "none"] | timedelta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Settings of a consumer, by Kafka's names with ``_`` for the dots and without ``_ms``.
+    """The settings of a consumer, by Kafka's names with ``_`` for the dots and without ``_ms``.
 
-    auto_offset_reset: a timedelta means ``by_duration``: start at the first record that is not older than that.
-    assignors: names or Assignor objects in order of preference; range and cooperative-sticky by default, as in Java.
-    group_remote_assignor: the assignor that the coordinator uses, for the consumer protocol.
-    max_poll_records: the most records that one poll returns; not sent to a broker.
+    Attributes:
+        auto_offset_reset: Start offset of a partition without a committed offset. A timedelta (Kafka's ``by_duration``)
+            is a maximum age: the consumer starts at the first record that is not older.
+        assignors: Names or Assignor objects in order of preference; the default is that of Kafka's Java consumer:
+            range, then cooperative-sticky.
+        group_remote_assignor: The server-side assignor that the member requests; for the consumer protocol only.
+        max_poll_records: Maximum number of records that one poll returns; not sent to a broker.
     """
 
     client_id: str = "mockbroker-consumer"
@@ -59,7 +62,7 @@ class Settings:
     socket_connection_setup_timeout: float = 10.0
 
     def __post_init__(self) -> None:
-        """Raises: ValueError for an invalid value."""
+        """Check the values. Raises: ValueError for an invalid value."""
         if not isinstance(self.auto_offset_reset, timedelta) and self.auto_offset_reset not in (EARLIEST, LATEST, NONE):
             raise ValueError(
                 f"auto_offset_reset is {self.auto_offset_reset!r}: use earliest, latest, none or a timedelta"

@@ -1,4 +1,4 @@
-"""What the user subscribed to or assigned: topics, a pattern of topics, or partitions.
+"""The subscription of a consumer: topics, a pattern of topics, or partitions that the user assigned.
 
 Source: org.apache.kafka.clients.consumer.internals.SubscriptionState.
 """
@@ -13,7 +13,7 @@ from mockbroker.client.errors import IllegalUse
 
 
 class SubscriptionType(Enum):
-    """How the consumer gets its partitions."""
+    """The source of the consumer's partitions."""
 
     NONE = "none"
     AUTO_TOPICS = "topics"
@@ -22,10 +22,13 @@ class SubscriptionType(Enum):
 
 
 class SubscriptionState:
-    """Subscription of one consumer.
+    """The subscription of one consumer.
 
-    topics: subscribed topics; with a pattern, those that match it.
-    version: grows when ``topics`` changes.
+    Attributes:
+        type: Source of the consumer's partitions.
+        topics: Names of the subscribed topics, including topics that match the pattern.
+        pattern: The subscribed pattern; None without a pattern.
+        version: Number of changes of ``topics``.
     """
 
     def __init__(self) -> None:
@@ -49,7 +52,7 @@ class SubscriptionState:
             self.set_topics(topics)
 
     def assign(self) -> None:
-        """Note that the user assigns partitions. Raises: IllegalUse after ``subscribe``."""
+        """Set the type to USER_ASSIGNED. Raises: IllegalUse after ``subscribe``."""
         if self.subscribed:
             raise IllegalUse("assign() after subscribe(): call unsubscribe() first")
         self.type = SubscriptionType.USER_ASSIGNED

@@ -1,1 +1,1 @@
-"""A member of a classic group: a file for each request and for each step of a rebalance."""
+"""The member of a classic group: one module for each request and for each step of a rebalance."""

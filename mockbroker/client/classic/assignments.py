@@ -1,4 +1,4 @@
-"""Subscriptions and assignments of a classic group, which members exchange through the coordinator."""
+"""The subscriptions and assignments of a classic group, which members exchange through the coordinator."""
 
 from __future__ import annotations
 
@@ -25,13 +25,21 @@ from mockbroker.client.errors import ConsumerError
 from mockbroker.client.metadata import TopicPartition
 
 BLOB_VERSION = 3
-SMALLEST_ASSIGNMENT = 2  # bytes: its version
+SMALLEST_ASSIGNMENT = 2  # bytes of the version field, with which every assignment begins
 
 
 def offered_protocols(
     assignors: Iterable[Assignor], topics: Sequence[str], owned: Sequence[TopicPartition], generation: int, rack: str
 ) -> list[JoinGroupRequest.Protocol]:
-    """Return a subscription for each assignor of a member, in its order of preference."""
+    """Return the protocols of a JoinGroup: each assignor's name with the encoded subscription.
+
+    Args:
+        assignors: Assignors in order of preference.
+        topics: Names of the subscribed topics.
+        owned: Partitions that the member owns; empty in the eager protocol.
+        generation: Generation of the member; -1 if there is none.
+        rack: Rack of the client; "" if there is none.
+    """
     protocols = []
     for assignor in assignors:
         subscription = Subscription(topics, assignor.user_data(topics), owned, generation, rack or None)
@@ -41,7 +49,10 @@ def offered_protocols(
 
 
 def subscriptions(members: Iterable[JoinGroupResponse.Member]) -> dict[str, Subscription]:
-    """Return the subscriptions of a JoinGroup response, by member id. Raises: ConsumerError, which names the member."""
+    """Return the subscriptions in a JoinGroup response, by member id.
+
+    Raises: ConsumerError if a subscription cannot be decoded; the message contains the member id.
+    """
     decoded = {}
     for member in members:
         try:
@@ -55,9 +66,15 @@ def subscriptions(members: Iterable[JoinGroupResponse.Member]) -> dict[str, Subs
 def assign(
     assignor: Assignor, topics: Topics, members: Mapping[str, Subscription], protocol: str
 ) -> dict[str, Assignment]:
-    """Return the assignment of each member.
+    """Return the assignment of each member, by member id; empty for a member that the assignor omits.
 
-    Raises: AssignorError, with member and partition, if an assignor of the user returns an invalid assignment.
+    Args:
+        assignor: The assignor.
+        topics: Partitions by topic name.
+        members: Subscriptions by member id.
+        protocol: Rebalance protocol, eager or cooperative.
+
+    Raises: AssignorError if an assignor of the user returns an invalid assignment.
     """
     assignments = assignor.assign(topics, members)
     if CLIENT.get(assignor.name) is not type(assignor):  # Kafka's own assignors are not checked, as in Java
@@ -66,7 +83,7 @@ def assign(
 
 
 def encoded_assignments(assignments: Mapping[str, Assignment]) -> list[SyncGroupRequest.Assignment]:
-    """Return the assignments as the leader's SyncGroup has them."""
+    """Return the encoded assignments for the leader's SyncGroup. ``assignments``: by member id."""
     return [
         SyncGroupRequest.Assignment(
             member_id=member_id, assignment=encode_stored(write_assignment(share), BLOB_VERSION)
@@ -76,7 +93,10 @@ def encoded_assignments(assignments: Mapping[str, Assignment]) -> list[SyncGroup
 
 
 def decode_assignment(given: bytes) -> Assignment:
-    """Return the assignment of a SyncGroup response; no bytes mean no partitions. Raises: ConsumerError."""
+    """Return the assignment in a SyncGroup response; without partitions if ``given`` is empty.
+
+    Raises: ConsumerError if the bytes cannot be decoded.
+    """
     if not given:  # some leaders omit members without partitions
         return Assignment()
     if len(given) < SMALLEST_ASSIGNMENT:

@@ -1,4 +1,4 @@
-"""After a SyncGroup: compare the assignment with the subscription, apply it, and call the user's listener.
+"""The completion of a rebalance: compares the assignment of a SyncGroup with the subscription, and applies it.
 
 Source: ConsumerCoordinator.onJoinComplete of kafka-clients.
 """
@@ -16,15 +16,15 @@ from mockbroker.client.subscription import SubscriptionType
 
 
 class Completing:
-    """The end of a rebalance of one member."""
+    """The last step in a rebalance of one member: applies the assignment and calls the user's listener."""
 
     def __init__(self, components: Components, status: MemberStatus, leading: Leading, protocol: str) -> None:
         self._components, self._status, self._leading, self._protocol = components, status, leading, protocol
 
     def complete(self) -> Steps:
-        """Apply the assignment with the user's next poll, unless the generation ended before.
+        """Apply the assignment in the user's next poll; if the generation has ended by then, request a rebalance.
 
-        Raises: ConsumerError for an assignment that cannot be read; the first error of assignor and listener.
+        Raises: ConsumerError for an assignment that cannot be decoded; the first exception of assignor and listener.
         """
         status = self._status
         synced = status.identity
@@ -52,7 +52,7 @@ class Completing:
         yield from self._apply(assignment, before, first)
 
     def _not_subscribed(self, assignment: Assignment) -> set[str]:
-        """Return the assigned topics that are not subscribed to; those that match the pattern become subscribed."""
+        """Return the assigned topics without a subscription. First, topics that match the pattern become subscribed."""
         subscription, metadata = self._components.subscription, self._components.metadata
         unsubscribed = {topic for topic, _ in assignment.partitions} - subscription.topics
         if unsubscribed and subscription.type is SubscriptionType.AUTO_PATTERN and subscription.pattern:

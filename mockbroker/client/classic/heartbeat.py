@@ -1,4 +1,4 @@
-"""Heartbeat timers of a member of a classic group.
+"""The heartbeat timers of a member of a classic group.
 
 Source: Heartbeat and AbstractCoordinator.HeartbeatThread of kafka-clients.
 """
@@ -18,7 +18,7 @@ SENDS_HEARTBEATS = (
 
 
 class HeartbeatAction(Enum):
-    """What a member has to do about heartbeats."""
+    """The next action of a member with regard to heartbeats; each value is the reason."""
 
     NOTHING = "not in a group"
     FIND_COORDINATOR = "the coordinator is unknown"
@@ -29,11 +29,13 @@ class HeartbeatAction(Enum):
 
 
 class Heartbeat:
-    """Timers of one member, in seconds on the engine's clock.
+    """The heartbeat, session and poll timers of one member. All times are seconds on the engine's clock; inf is never.
 
-    session_deadline, poll_deadline: when session_timeout and max_poll_interval end.
-    next_heartbeat: when the next heartbeat is due.
-    in_flight: whether a heartbeat has no response; there is one at a time.
+    Attributes:
+        session_deadline: Time at which ``session_timeout`` ends.
+        poll_deadline: Time at which ``max_poll_interval`` ends.
+        next_heartbeat: Time at which the next heartbeat is due.
+        in_flight: Whether a heartbeat has neither a response nor a failure yet.
     """
 
     def __init__(self, settings: Settings, backoff: Backoff) -> None:
@@ -55,7 +57,7 @@ class Heartbeat:
         self._failures = 0
 
     def record_poll(self, now: float, *, waiting: bool = False) -> None:
-        """Restart the poll timer; ``waiting``: the user waits inside the poll, so it does not run."""
+        """Restart the poll timer; with ``waiting`` (inside a poll), stop the timer."""
         self.poll_deadline = float("inf") if waiting else now + self._settings.max_poll_interval
 
     def sent(self, now: float) -> None:
@@ -63,12 +65,12 @@ class Heartbeat:
         self.next_heartbeat = now + self._settings.heartbeat_interval
 
     def failed(self, now: float) -> None:
-        """Retry after the backoff: there was no response, or one that does not renew the session."""
+        """Schedule a retry after the backoff, because a heartbeat got no response or one that renews no session."""
         self.next_heartbeat = now + self._backoff.after(self._failures)
         self._failures += 1
 
     def next_action(self, now: float, state: ClassicState, *, coordinator_known: bool) -> HeartbeatAction:
-        """Return what to do now; the first condition that holds decides."""
+        """Return the action that is due now; of several, the first in the order of the code."""
         if state not in SENDS_HEARTBEATS:
             return HeartbeatAction.NOTHING
         if not coordinator_known:
@@ -82,7 +84,7 @@ class Heartbeat:
         return HeartbeatAction.SEND
 
     def next_deadline(self, state: ClassicState, *, coordinator_known: bool) -> float:
-        """Return the time at which ``next_action`` changes by itself."""
+        """Return the time at which a timer changes the result of ``next_action``; inf if no timer runs."""
         if state not in SENDS_HEARTBEATS or not coordinator_known:
             return float("inf")
         return min(self.session_deadline, self.poll_deadline, float("inf") if self.in_flight else self.next_heartbeat)

@@ -1,4 +1,4 @@
-"""Heartbeat requests, and the effect of their responses on the member.
+"""The heartbeat requests of a classic member, and the effects of the responses.
 
 Source: AbstractCoordinator.HeartbeatResponseHandler of kafka-clients.
 """
@@ -18,7 +18,7 @@ FIRST_STATIC_VERSION = 3
 
 
 class HeartbeatRequests:
-    """Heartbeats of one member, one in flight at a time."""
+    """The sender of the heartbeats of one member, one in flight at a time."""
 
     def __init__(self, components: Components, status: MemberStatus, heartbeat: Heartbeat) -> None:
         self._components, self._status, self._heartbeat = components, status, heartbeat

@@ -1,4 +1,4 @@
-"""JoinGroup: become a member of the next generation.
+"""The JoinGroup step of a rebalance, in which a consumer becomes a member of the next generation.
 
 Source: AbstractCoordinator.JoinGroupResponseHandler of kafka-clients.
 """
@@ -31,10 +31,14 @@ RETRIES = {
 
 
 class Joining:
-    """JoinGroup of one member.
+    """The JoinGroup step of one member.
 
-    assignors: those that the member offers, by name, in order of preference.
-    protocol: eager or cooperative; all assignors support it.
+    Args:
+        components: The components of the consumer.
+        status: Status of the member.
+        heartbeat: Heartbeat timers, which a successful join starts.
+        assignors: Supported assignors by name, in order of preference.
+        protocol: Rebalance protocol that all assignors support, eager or cooperative.
     """
 
     def __init__(
@@ -50,9 +54,12 @@ class Joining:
         self._where = f"JoinGroup of {components.group}"
 
     def join(self, reason: str) -> Waiting[JoinGroupResponse | Retry]:
-        """Return the response that begins a generation, or when to retry.
+        """Send JoinGroup; return the response that begins a generation, or a Retry after a retriable error.
 
-        Raises: UnjoinedGroup when the member left the group meanwhile; ConsumerError.
+        Args:
+            reason: Why the member joins; sent to the coordinator.
+
+        Raises: UnjoinedGroup if the member left the group before the response; ConsumerError.
         """
         components, status = self._components, self._status
         status.state = ClassicState.PREPARING_REBALANCE

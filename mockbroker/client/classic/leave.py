@@ -1,4 +1,4 @@
-"""LeaveGroup: a dynamic member leaves its group. Source: AbstractCoordinator.maybeLeaveGroup."""
+"""The LeaveGroup request of a dynamic member. Source: AbstractCoordinator.maybeLeaveGroup of kafka-clients."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ FIRST_VERSION_WITH_MEMBERS = 3  # v3 lists members; v5 adds the reason
 
 
 def send_leave(components: Components, status: MemberStatus, reason: str) -> OutgoingCall | None:
-    """Send LeaveGroup and reset the generation.
+    """Reset the generation and send LeaveGroup; return the request.
 
-    Return None without a request: for a static member, without a member id, or if the coordinator is unavailable.
+    No request is sent, and None returned, for a static member, without a member id, or if the coordinator is
+    unavailable.
     """
     member_id, group_id = status.member_id, components.group or ""
     static = components.settings.group_instance_id is not None

@@ -1,4 +1,4 @@
-"""A member of a classic group.
+"""The member of a classic group, with its rebalances, heartbeats and commits.
 
 Calls of the rebalance listener wait for a poll of the user; JoinGroup and SyncGroup do not.
 Source: AbstractCoordinator and ConsumerCoordinator of kafka-clients.
@@ -24,11 +24,15 @@ from mockbroker.client.metadata import TopicPartition
 
 
 class ClassicMembership:
-    """Membership by JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
+    """A member of a classic group, which sends JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
-    assignors: those that the member offers, in order of preference.
-    status: state, id and generation.
-    heartbeat: timers of heartbeats and polls.
+    Args:
+        assignors: Supported assignors in order of preference.
+        components: The components of the consumer.
+
+    Attributes:
+        status: State, member id and generation.
+        heartbeat: Heartbeat, session and poll timers.
     """
 
     min_commit_version = 0
@@ -73,7 +77,7 @@ class ClassicMembership:
 
     @property
     def leading(self) -> bool:
-        """True for the member that assigned the partitions of this generation."""
+        """Whether the member is the leader that assigned the partitions of this generation."""
         return self.status.assignment_snapshot is not None
 
     @property
@@ -102,13 +106,16 @@ class ClassicMembership:
     def handle_commit_error(self, code: int) -> None:
         if code != ErrorCode.REBALANCE_IN_PROGRESS:
             self.status.leave_generation(code, "OffsetCommit")
-        elif self.state is ClassicState.STABLE:  # else it is rejoining already
+        elif self.state is ClassicState.STABLE:  # else the member is already rejoining
             self.rejoin("a commit failed with REBALANCE_IN_PROGRESS")
 
     # Driving
 
     def maintain(self, *, polling: bool) -> None:
-        """Do everything that is due. Raises: ConsumerError, AssignorError, exceptions of a listener or an assignor."""
+        """Send a due heartbeat and continue the rebalance.
+
+        Raises: ConsumerError, AssignorError, exceptions of a listener or an assignor; only with ``polling``.
+        """
         self._check_heartbeat()
         self._rejoin_if_changed()
         status = self.status
@@ -177,7 +184,7 @@ class ClassicMembership:
                 self._heartbeats.send()
 
     def _rejoin_if_changed(self) -> None:
-        """Request a rebalance if the subscription changed or, for the leader, the topics."""
+        """Request a rebalance if the subscription has changed or, for the leader, the group's topics have changed."""
         if self.state is not ClassicState.STABLE:
             return
         if self.status.subscription_version != self._components.subscription.version:

@@ -1,4 +1,4 @@
-"""A rebalance of a classic member, from the revocation to the assignment, with retries.
+"""The rebalance of a classic member, from the revocation to the assignment, with retries.
 
 Calls of the rebalance listener wait for a poll of the user; JoinGroup and SyncGroup do not.
 Source: AbstractCoordinator.joinGroupIfNeeded of kafka-clients.
@@ -22,9 +22,17 @@ from mockbroker.client.subscription import SubscriptionType
 
 
 class Rebalance:
-    """Rebalances of one member, with the assignors that it offers in order of preference.
+    """The rebalances of one member.
 
-    backoff_until: when the next JoinGroup is sent after a failed one.
+    Args:
+        components: The components of the consumer.
+        status: Status of the member.
+        heartbeat: Heartbeat timers of the member.
+        assignors: Supported assignors in order of preference.
+
+    Attributes:
+        leading: The tasks of the leader.
+        backoff_until: End of the latest backoff after a failed rebalance, in seconds on the engine's clock.
     """
 
     def __init__(
@@ -40,7 +48,10 @@ class Rebalance:
         self.backoff_until = 0.0
 
     def run(self) -> Steps:
-        """Rebalance until there is no reason left. Raises: ConsumerError, AssignorError, exceptions of the listener."""
+        """Rebalance until the status contains no further reason to rejoin.
+
+        Raises: ConsumerError, AssignorError, exceptions of the listener or of an assignor.
+        """
         status, failures = self._status, 0
         while status.rejoin_reason is not None:
             if not status.revoked and self._components.subscription.type is SubscriptionType.AUTO_PATTERN:
@@ -71,7 +82,7 @@ class Rebalance:
         return (yield from self._syncing.sync(assignments))
 
     def _refresh_matching_topics(self) -> Steps:
-        """Wait for new metadata; otherwise each member that discovers a new topic later causes another rebalance."""
+        """Wait for new metadata, so that no member discovers a new topic later and causes another rebalance."""
         metadata, subscription = self._components.metadata, self._components.subscription
         known = metadata.version
         metadata.refresh()

@@ -1,4 +1,4 @@
-"""Requests of a rebalance to the coordinator: each waits for the coordinator, then for its response."""
+"""The requests of a rebalance to the coordinator, with the wait for the coordinator and for the response."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROTOCOL_TYPE = "consumer"
 
 
 class Retry(Enum):
-    """When to send the next JoinGroup after a rebalance without an assignment."""
+    """The time of the next JoinGroup after a rebalance that ended without an assignment."""
 
     AT_ONCE = "at once"
     AFTER_BACKOFF = "after the backoff"
@@ -27,10 +27,16 @@ def call_coordinator(
     first_static_version: int,
     timeout: float | None = None,
 ) -> Waiting[OutgoingCall | None]:
-    """Return the call once it has a response; None if the connection was lost or the response is overdue.
+    """Send a request to the coordinator; return the request once its response is received.
 
-    Args: ``first_static_version``: the first version with instance ids; ``timeout``: seconds, None for the request
-    timeout.
+    Args:
+        components: The components of the consumer.
+        key: API key.
+        build: Function that returns the request in a version.
+        first_static_version: Lowest version that supports instance ids.
+        timeout: Seconds until the request times out; None for ``request_timeout``.
+
+    Returns: the request; None if the connection was lost or the request timed out.
     Raises: UnsupportedVersion.
     """
     versions = (0 if components.settings.group_instance_id is None else first_static_version), None

@@ -1,4 +1,4 @@
-"""Before a JoinGroup: commit, and revoke the partitions that the member cannot keep.
+"""The revocation before a JoinGroup: commits, and revokes the partitions that the member cannot keep.
 
 Source: ConsumerCoordinator.onJoinPrepare of kafka-clients.
 """
@@ -12,14 +12,14 @@ from mockbroker.client.flow import POLL, WAIT, ListenerCall, Steps
 
 
 class Revoking:
-    """Revocation of one member: once in each rebalance, and again if it loses its generation meanwhile."""
+    """The revocation step of one member: once per rebalance, and again if the member loses its generation meanwhile."""
 
     def __init__(self, components: Components, status: MemberStatus, protocol: str) -> None:
         self._components, self._status, self._protocol = components, status, protocol
 
     @property
     def needed(self) -> bool:
-        """True until this rebalance has revoked, and while partitions of an ended generation are assigned."""
+        """Whether this rebalance has not revoked yet, or partitions of an ended generation are still assigned."""
         status = self._status
         return not status.revoked or (status.generation == NO_GENERATION and len(self._components.positions) > 0)
 

@@ -1,4 +1,4 @@
-"""The status of a member of a classic group: state, id, generation, and why it has to rejoin.
+"""The status of a member of a classic group: state, member id, generation, and the reason to rejoin.
 
 Source: AbstractCoordinator.Generation and MemberState of kafka-clients.
 """
@@ -16,7 +16,7 @@ NO_GENERATION = -1
 
 
 class ClassicState(Enum):
-    """State of a member of a classic group, as the member itself knows it."""
+    """The state of a member of a classic group from the member's own view."""
 
     UNJOINED = "unjoined"
     PREPARING_REBALANCE = "preparing rebalance"
@@ -25,17 +25,23 @@ class ClassicState(Enum):
 
 
 class MemberStatus:
-    """Status of one member, which the responses of the coordinator change.
+    """The status of one member, which the coordinator's responses change.
 
-    state: UNJOINED until the first JoinGroup is sent.
-    member_id, generation: set by the coordinator; "" and NO_GENERATION outside of a group.
-    protocol_name: the assignor that the group chose.
-    rejoin_reason: why the member has to rejoin; None while there is no reason.
-    failure: an error that the next poll raises.
-    revoked: whether this rebalance has revoked partitions.
-    assignment: the bytes of the latest SyncGroup response, until a poll applies them.
-    subscription_version: of the subscription in the latest JoinGroup.
-    assignment_snapshot: for the leader, the partitions and racks that it assigned; None for other members.
+    Args:
+        instance_id: ``group.instance.id`` of a static member; None for a dynamic member.
+
+    Attributes:
+        state: State of the member; UNJOINED until the first JoinGroup is sent.
+        member_id: Member id that the coordinator assigned; "" outside of a group.
+        generation: Generation; NO_GENERATION outside of a group.
+        protocol_name: Name of the assignor that the group chose; None before the first generation.
+        rejoin_reason: Why the member has to rejoin; None if it does not have to.
+        failure: The error that the next poll raises; None if there is none.
+        revoked: Whether the revocation step of this rebalance is complete.
+        assignment: Encoded assignment in the latest SyncGroup response, until a poll applies it; then None.
+        subscription_version: Version of the subscription in the latest JoinGroup; -1 before the first one.
+        assignment_snapshot: For the leader, partition counts and racks by topic at the time of the assignment; None for
+            other members.
     """
 
     def __init__(self, instance_id: str | None) -> None:
@@ -53,21 +59,26 @@ class MemberStatus:
 
     @property
     def identity(self) -> Identity:
-        """The identity that requests carry."""
+        """The membership fields of the member's requests."""
         return Identity(self.generation, self.member_id, self._instance_id)
 
     def rejoin(self, reason: str) -> None:
-        """Request a rebalance with the next poll; an earlier reason is kept."""
+        """Request a rebalance with the next poll. An earlier reason is not replaced."""
         if self.rejoin_reason is None:
             self.rejoin_reason = reason
 
     def reset_generation(self) -> None:
-        """Become UNJOINED, without id and generation."""
+        """Set the state to UNJOINED, and clear member id and generation."""
         self.state, self.generation, self.member_id = ClassicState.UNJOINED, NO_GENERATION, ""
         self.assignment_snapshot = None
 
     def leave_generation(self, code: int, request: str) -> None:
-        """Leave the generation: the coordinator rejected the membership in a response to ``request``."""
+        """Leave the generation, because the coordinator rejected the membership.
+
+        Args:
+            code: Error code: FENCED_INSTANCE_ID, ILLEGAL_GENERATION or UNKNOWN_MEMBER_ID.
+            request: Name of the rejected request.
+        """
         if code == ErrorCode.FENCED_INSTANCE_ID:
             self.fence(request)
             return
@@ -77,7 +88,11 @@ class MemberStatus:
         self.rejoin(f"{request} failed with {ErrorCode(code).name}")
 
     def fence(self, request: str) -> Exception:
-        """Leave the group: another member with the same instance id has replaced this one. Return the error."""
+        """Leave the group, because another member with the same instance id has replaced this member. Return the error.
+
+        Args:
+            request: Name of the rejected request, for the message.
+        """
         self.failure = broker_error(ErrorCode.FENCED_INSTANCE_ID, request)
         self.reset_generation()
         return self.failure

@@ -1,4 +1,4 @@
-"""SyncGroup: send the assignments as the leader, receive the member's own.
+"""The SyncGroup step of a rebalance: the leader sends all assignments, and each member receives its own assignment.
 
 Source: AbstractCoordinator.SyncGroupResponseHandler of kafka-clients.
 """
@@ -29,15 +29,19 @@ OUT_OF_GENERATION = (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 class Syncing:
-    """SyncGroup of one member."""
+    """The SyncGroup step of one member."""
 
     def __init__(self, components: Components, status: MemberStatus) -> None:
         self._components, self._status = components, status
 
     def sync(self, assignments: Mapping[str, Assignment]) -> Waiting[Retry | None]:
-        """Make the member STABLE with the assignment of the response; otherwise return when to rejoin.
+        """Send SyncGroup, and enter STABLE with the assignment in the response.
 
-        ``assignments``: the leader's assignments by member id. Raises: ConsumerError.
+        Args:
+            assignments: Assignments by member id for the leader; empty for other members.
+
+        Returns: None if the member is STABLE, else a Retry.
+        Raises: ConsumerError.
         """
         status = self._status
         if status.state is not ClassicState.COMPLETING_REBALANCE:
