@@ -1,1 +1,1 @@
-"""Conformance check: conversations recorded with Apache Kafka, replayed against a broker and compared by response."""
+"""Conformance check: replays conversations recorded with Apache Kafka against a broker and compares each response."""

@@ -1,4 +1,4 @@
-"""A Kafka connection for the player's own requests, separate from those of the conversation."""
+"""A Kafka connection for the player's own requests, separate from the connections of the conversation."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ RESPONSE_TIMEOUT = 20.0  # seconds; a real broker can take several to delete top
 
 
 class Asker:
-    """A connection that sends one request at a time."""
+    """A client connection that sends one request at a time and waits for the response."""
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
         self._side = ClientSide(CLIENT_ID)
 
     async def ask(self, request: object, version: int, kind: type[A]) -> A:
-        """Send a request and return the response body, an instance of ``kind``. Raises: OSError if there is none."""
+        """Send a request and return the response body, an instance of ``kind``. Raises: OSError if there is no response."""
         name = f"{type(request).__name__} v{version}"
         try:
             with trio.fail_after(RESPONSE_TIMEOUT):

@@ -1,6 +1,7 @@
 """Comparison of a response with the recorded one, allowing for values that differ between two runs. Pure.
 
-Ids of members, topics, producers and sessions are bound to the recorded ones at their first appearance and must agree
+Each recorded id of a member, topic, producer or session is bound to the id in its place at the first occurrence; later
+occurrences must agree.
 from then on. The tables below list the fields that are compared as sets, only by being null, or not at all.
 """
 
@@ -22,15 +23,15 @@ ANYTHING = frozenset(
         "zk_migration_ready",
     }
 )
-TEXTS = frozenset({"error_message", "batch_index_error_message"})  # of another broker: only null or empty must agree
-FEATURES = frozenset({"supported_features", "finalized_features"})  # of another broker: not compared
+TEXTS = frozenset({"error_message", "batch_index_error_message"})  # of an external broker: only null and "" must agree
+FEATURES = frozenset({"supported_features", "finalized_features"})  # not compared for an external broker
 TIMES = frozenset({"transaction_start_time_ms", "last_timestamp", "log_append_time_ms"})  # only -1 must agree
 NUMBERED = {  # field -> kind of number
     "producer_id": "producer_id",
     "v3_and_below_producer_id": "producer_id",
     "producer_id_filters": "producer_id",
     "session_id": "session_id",
-}  # assigned by the broker, bound like ids
+}  # numbers that the broker assigns; bound like ids
 SETS: Mapping[str, frozenset[str]] = {  # list -> APIs in which its order does not matter; empty for all APIs
     "members": frozenset(),
     "groups": frozenset({"ConsumerGroupDescribe", "DescribeGroups", "ListGroups"}),
@@ -100,9 +101,10 @@ MISSING = "(nothing)"
 
 
 class Bindings:
-    """The ids and numbers of the recorded run, and the values they have in this run.
+    """A map from the ids and numbers of the recording to those of this run.
 
-    ``names``: recorded id -> label, as in the conversation file.
+    Args:
+        names: recorded id -> label, as in the conversation file.
     """
 
     def __init__(self, names: Mapping[str, str]) -> None:
@@ -111,11 +113,11 @@ class Bindings:
         self._numbers: dict[tuple[str, int], int] = {}
 
     def bind(self, recorded: str, ours: str) -> None:
-        """Bind a recorded id to the id of this run."""
+        """Bind a recorded id to ``ours``, the id in this run."""
         self._bound[recorded] = ours
 
     def fits(self, recorded: str, ours: object) -> bool:
-        """Return whether ``ours`` is bound to the recorded id; bind it if neither is bound and the form agrees."""
+        """Return whether ``ours`` is bound to the recorded id; bind both if neither is bound and their forms agree."""
         if recorded in self._bound:
             return self._bound[recorded] == ours
         if not isinstance(ours, str) or ours in self._bound.values():
@@ -128,17 +130,20 @@ class Bindings:
         return True
 
     def in_text(self, text: str) -> str:
-        """Return a recorded text with the ids of this run."""
+        """Return a recorded text with all bound ids replaced by the ids of this run."""
         for recorded, ours in self._bound.items():
             text = text.replace(recorded, ours)
         return text
 
     def is_id(self, value: str) -> bool:
-        """Return whether a recorded text is an id."""
+        """Return whether a recorded text is an id that the conversation file names."""
         return value in self._labels
 
     def number_fits(self, name: str, recorded: int, ours: object) -> bool:
-        """Return whether ``ours`` is bound to the recorded number, or bind it; -1, and session id 0, must be equal."""
+        """Return whether ``ours`` is bound to the recorded number; bind both if the recorded number is not bound.
+
+        Negative numbers and session id 0 are not bound: ``ours`` must be equal.
+        """
         if recorded < 0 or (name == "session_id" and recorded == 0):
             return recorded == ours
         if not isinstance(ours, int) or ours < 0 or (name == "session_id" and ours == 0):
@@ -146,11 +151,11 @@ class Bindings:
         return self._numbers.setdefault((NUMBERED[name], recorded), ours) == ours
 
     def number(self, name: str, recorded: int) -> int:
-        """Return the number of this run for a recorded number."""
+        """Return the number of this run that a recorded number is bound to; the recorded number if it is not bound."""
         return self._numbers.get((NUMBERED[name], recorded), recorded)
 
     def ours(self, value: Any, name: str = "") -> Any:
-        """Return a recorded request with the ids and numbers of this run."""
+        """Return a recorded value, such as a request, with the ids and numbers of this run."""
         if isinstance(value, Mapping):
             return {key: self.ours(item, key) for key, item in value.items()}
         if isinstance(value, list):
@@ -160,7 +165,7 @@ class Bindings:
         return self._bound.get(value, value) if isinstance(value, str) else value
 
     def sort_key(self, item: Any, *, recorded: bool) -> str:
-        """Return the sort key of an element of a set: identifying fields, then the others; unbound ids are equal."""
+        """Return the sort key of a set element: identifying fields first, then the others; unbound ids compare equal."""
         if not isinstance(item, Mapping):
             return json.dumps(self._plain(item, recorded=recorded))
         identity = [self._plain(item.get(name), name, recorded=recorded) for name in IDENTITY]
@@ -190,9 +195,9 @@ class Comparison:
     Args:
         bindings: ids and numbers of this run.
         api: name of the API.
-        only: list name -> filter of the elements to compare, for lists that may have others.
-        exactly: also compare error messages, authorized operations and features, which another broker may have
-            differently.
+        only: name of a list -> predicate for the elements to compare; other lists are compared completely.
+        exactly: whether to compare error messages, authorized operations and features, which may differ in an
+            external broker.
     """
 
     def __init__(
@@ -209,7 +214,7 @@ class Comparison:
         self.exactly = exactly
 
     def difference(self, recorded: Any, ours: Any, path: str = "") -> str | None:
-        """Return the first difference as ``path: recorded X, got Y``; None if there is none."""
+        """Return the first difference, such as ``path: recorded X, got Y``; None if the values agree."""
         name = re.sub(r"\[\d+\]$", "", path.rpartition(".")[2])
         if name in ANYTHING or (name in FEATURES and not self.exactly):
             return None

@@ -1,4 +1,4 @@
-"""One client connection of a conversation: matches responses to the requests and records their times."""
+"""A client connection of a conversation, which matches responses to requests and records their arrival times."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import trio
 
 from kwire import FrameBuffer, WireError
 
-PARKS = frozenset({"JoinGroup", "SyncGroup"})  # their responses may wait for a request on another connection
-SETTLE = 0.12  # seconds to wait for such a response before the next step
+PARKS = frozenset({"JoinGroup", "SyncGroup"})  # APIs whose response may wait for a request on another connection
+SETTLE = 0.12  # seconds to wait for a response to such a request before the next step
 
 
 @dataclass(slots=True)
@@ -19,13 +19,14 @@ class PlayedConnection:
 
     Attributes:
         stream: the TCP connection.
-        now: clock of the pace that the conversation is played in, seconds.
+        now: function that returns the time of the player's clock, seconds.
         frames: buffer of received bytes.
         ids: correlation id -> step number of the request.
-        answers: step number of the request -> response frame, its time by ``now``, and its time by trio's clock.
-        unmatched: frames that answer no request.
-        closed: whether the broker closed the connection.
-        changed: set and replaced with each received frame, and on close.
+        answers: step number of the request -> response frame, arrival time by ``now``, and arrival time by trio's
+            clock, both in seconds.
+        unmatched: received frames without a matching request.
+        closed: whether the connection is closed.
+        changed: event that is set, and replaced by a new event, when bytes arrive and when the connection is closed.
     """
 
     stream: trio.SocketStream
@@ -38,7 +39,7 @@ class PlayedConnection:
     changed: trio.Event = field(default_factory=trio.Event)
 
     async def listen(self) -> None:
-        """Receive frames until the connection is closed, and match them to the requests."""
+        """Receive frames and match them to the requests, until the connection is closed."""
         try:
             async for data in self.stream:
                 self.frames.feed(bytes(data))
@@ -63,7 +64,7 @@ class PlayedConnection:
         return True
 
     async def wait(self, holds: Callable[[], bool], seconds: float) -> bool:
-        """Wait until ``holds()`` is true; return False after ``seconds`` without that."""
+        """Wait until ``holds()`` is true, at most ``seconds``; return whether it is true."""
         with trio.move_on_after(seconds):
             while not holds():
                 await self.changed.wait()

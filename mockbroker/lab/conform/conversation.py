@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-OLD: Mapping[str, Mapping[str, object]] = {  # configuration that is missing in conversations recorded earlier
+OLD: Mapping[str, Mapping[str, object]] = {  # scenario -> configuration that is missing in earlier recordings
     "sasl_plain": {
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
         "users": {"alice": "alice-secret"},
@@ -38,28 +38,28 @@ EVENTS = frozenset(
 
 
 class ConversationError(ValueError):
-    """A file that is not a valid conversation; the text names the step and the reason."""
+    """An invalid conversation file; the text contains the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step of a conversation.
+    """A step of a conversation. Fields that a kind of step does not use keep their defaults.
 
     Attributes:
         n: step number, from 1.
         event: kind of the step, one of EVENTS.
         conn: label of the connection, "" for none.
-        to: step number of the request that a response answers.
+        to: step number of the request that a response or a missing response belongs to.
         api: name of the API.
         api_key: number of the API.
         api_version: version of the request, or the version in which the response was decoded.
-        correlation_id: of the request.
-        fields: decoded body, with names in snake_case.
-        data: the bytes of a frame or of a raw step.
+        correlation_id: correlation id of the request.
+        fields: decoded body, with field names in snake_case.
+        data: bytes of the frame, or of a raw step.
         after_ms: time between request and response, milliseconds.
-        held: whether the response was delayed by the broker on purpose.
-        released_by: number of the step that released a held response; None if a timer did.
-        ms: duration of a wait or of the silence, milliseconds.
+        held: whether the broker delayed the response on purpose.
+        released_by: number of the step that released a held response; None if a timer released it.
+        ms: duration of a wait, or of the time without a response, milliseconds.
     """
 
     n: int
@@ -84,12 +84,12 @@ class Conversation:
 
     Attributes:
         scenario: name of the scenario.
-        release: the recorded broker, as in ``Apache Kafka 3.9.1``.
-        doc: description.
-        config: broker settings of the recording.
+        release: name and version of the recorded broker, such as ``Apache Kafka 3.9.1``.
+        doc: description of the scenario.
+        config: setting name -> value of the recorded broker.
         topics: topic name -> number of partitions at the start.
-        names: recorded id -> label.
-        steps: the steps, in order.
+        names: recorded id -> label, such as ``$topic:orders``.
+        steps: steps, in order.
         users: SASL user -> password.
         sasl: labels of the connections to the SASL listener; all others use PLAINTEXT.
     """
@@ -106,7 +106,7 @@ class Conversation:
 
     @property
     def version(self) -> str:
-        """The version in ``release``: ``3.9.1`` for ``Apache Kafka 3.9.1``."""
+        """The version number in ``release``, such as ``3.9.1``."""
         return self.release.rpartition(" ")[2]
 
     @property

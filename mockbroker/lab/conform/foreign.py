@@ -1,6 +1,6 @@
 """Preparation of an external broker for a conversation, and the cleanup after it.
 
-Use a test broker only: the groups that a conversation names and the topics that it creates are deleted.
+Use a test broker only: the groups that a conversation contains, and the topics that it creates, are deleted.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from mockbroker.lab.conform.conversation import Conversation
 
 BROKER = 4  # resource type of brokers in DescribeConfigs
 POLL_INTERVAL = 0.05  # seconds
-GROUP_METADATA_DELAY = 0.3  # seconds after which groups see a topic that is in Metadata responses
+GROUP_METADATA_DELAY = 0.3  # seconds between a topic's first Metadata response and its use by groups
 SETTLE_TIMEOUT = 10.0  # seconds
 GROUP_FIELDS = frozenset({"group_id", "groups", "groups_names", "group_ids"})
 
 
 async def other_settings(asker: Asker, conversation: Conversation) -> str:
-    """Return the settings of the recording that the broker has differently, as ``name=value, ...``; "" for none."""
+    """Return the recorded settings whose value differs in the broker, as ``name=value, ...``; "" for none."""
     metadata = await asker.ask(MetadataRequest(topics=[]), 9, MetadataResponse)
     resource = DescribeConfigsRequest.Resource(resource_type=BROKER, resource_name=str(metadata.controller_id))
     resource.configuration_keys = list(conversation.config)
@@ -52,12 +52,12 @@ async def other_settings(asker: Asker, conversation: Conversation) -> str:
 
 
 def _config_text(value: object) -> str:
-    """Return a setting as brokers report it."""
+    """Return the value of a setting in the format of DescribeConfigs responses."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 async def prepare(asker: Asker, conversation: Conversation) -> None:
-    """Remove the remains of an earlier run, and create the topics of the conversation."""
+    """Delete the groups and topics of an earlier run, and create the topics that exist at the start."""
     await clear(asker, conversation)
     existing = await _partitions(asker, list(conversation.topics))
     await _delete_topics(asker, [name for name, count in existing.items() if count != conversation.topics[name]])
@@ -74,7 +74,7 @@ async def prepare(asker: Asker, conversation: Conversation) -> None:
 
 
 async def clear(asker: Asker, conversation: Conversation) -> None:
-    """Delete the groups that the conversation names and the topics that it creates."""
+    """Delete the groups that the conversation contains, and the topics that it creates."""
     groups = sorted(set(_texts_of(conversation, GROUP_FIELDS)))
     described = await asker.ask(DescribeGroupsRequest(groups=groups), 5, DescribeGroupsResponse)
     members = {
@@ -95,7 +95,7 @@ async def clear(asker: Asker, conversation: Conversation) -> None:
 
 
 async def _consumers(asker: Asker, groups: list[str]) -> dict[str, list[LeaveGroupRequest.Member]]:
-    """Return the members of the groups that use the consumer protocol, if the broker supports it."""
+    """Return group id -> members, for groups of the consumer protocol; {} if the broker does not support it."""
     offered = await asker.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
     if CONSUMER_GROUP_DESCRIBE.key not in {api.api_key for api in offered.api_keys}:
         return {}
@@ -111,7 +111,7 @@ async def _consumers(asker: Asker, groups: list[str]) -> dict[str, list[LeaveGro
 
 
 async def _delete_groups(asker: Asker, groups: list[str]) -> None:
-    """Delete groups; retry while a join phase that outlives the last member keeps a group from being deleted."""
+    """Delete groups; retry while a group is not empty because its join phase has not ended."""
     with trio.move_on_after(SETTLE_TIMEOUT):
         while groups:
             deleted = await asker.ask(DeleteGroupsRequest(groups_names=groups), 2, DeleteGroupsResponse)
@@ -129,7 +129,7 @@ async def _delete_topics(asker: Asker, names: list[str]) -> None:
 
 
 async def _settled(asker: Asker, topics: Mapping[str, int]) -> None:
-    """Wait until metadata shows these topics with these numbers of partitions; 0 means that there is no such topic."""
+    """Wait until Metadata responses agree with ``topics``: name -> number of partitions, 0 for a deleted topic."""
     expected = {name: count for name, count in topics.items() if count}
     with trio.move_on_after(SETTLE_TIMEOUT):
         while await _partitions(asker, list(topics)) != expected:
@@ -138,14 +138,14 @@ async def _settled(asker: Asker, topics: Mapping[str, int]) -> None:
 
 
 async def _wait_for_producer_ids(asker: Asker) -> None:
-    """Wait until the broker has allocated its first block of producer ids, which it does on the first request."""
+    """Wait until the broker has a block of producer ids; the broker requests the block on the first InitProducerId."""
     with trio.move_on_after(SETTLE_TIMEOUT):
         while (await asker.ask(InitProducerIdRequest(transactional_id=None), 3, InitProducerIdResponse)).error_code:
             await trio.sleep(POLL_INTERVAL)
 
 
 async def _partitions(asker: Asker, names: list[str]) -> dict[str, int]:
-    """Return the number of partitions with a leader of each topic that exists."""
+    """Return topic -> number of partitions with a leader, for the existing topics among ``names``."""
     topics = [MetadataRequest.Topic(name=name) for name in names]
     request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
     metadata = await asker.ask(request, 9, MetadataResponse)
@@ -157,7 +157,7 @@ async def _partitions(asker: Asker, names: list[str]) -> dict[str, int]:
 
 
 def created_topics(conversation: Conversation) -> set[str]:
-    """Return the topics that requests of the conversation may create: all named ones that do not exist at the start."""
+    """Return the topics that a conversation may create: all topics in its requests that do not exist at the start."""
     named: set[str] = set()
     for step in conversation.steps:
         if step.event == "request" and step.api in ("CreateTopics", "Metadata", "Produce"):
@@ -167,7 +167,7 @@ def created_topics(conversation: Conversation) -> set[str]:
 
 
 def _texts_of(conversation: Conversation, names: frozenset[str]) -> Iterator[str]:
-    """Yield the text values of all request fields with these names."""
+    """Yield the values of all request fields with one of ``names``, if they are strings."""
     for step in conversation.steps:
         if step.event == "request":
             yield from _texts(step.fields, names)

@@ -1,7 +1,7 @@
-"""Clocks for playing a conversation: the manual clock of a mockbroker, or the wall clock.
+"""Clocks for playing a conversation: the manual clock of a mockbroker, or the wall clock for an external broker.
 
-A mockbroker's clock stops while the player or the machine is slow, so that the times of a conversation are the same on
-a busy machine. Any other broker's clock continues; ``lateness`` then measures how late the player was.
+The manual clock stops while the player or the machine is slow, so that the times of a conversation are the same on a
+busy machine. With the wall clock, ``lateness`` measures how late the player was.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from mockbroker.api.clock import Clock
 from mockbroker.lab.conform.connection import PlayedConnection
 
 TICK = 0.01  # seconds between two checks for responses
-MAX_ADVANCE = 0.05  # seconds that the clock advances at once while a response may be due
-ROUNDING = 1e-6  # the clock has a resolution of a microsecond
+MAX_ADVANCE = 0.05  # maximum step of the manual clock in seconds while a response may be due
+ROUNDING = 1e-6  # seconds, the resolution of the manual clock
 PATIENCE = 60.0  # seconds to wait for a response of an external broker on a busy machine
 TURNS = 4  # iterations of trio's loop, after which received bytes have been read
 CHECK_INTERVAL = 0.02  # seconds between two measurements of the player's lateness
 
 
 class Pace(Protocol):
-    """The clock in which a conversation is played.
+    """A clock by which a conversation is played.
 
     Attributes:
-        lateness: seconds by which the player was late at worst.
-        judges: whether a response can be too late by this clock.
+        lateness: maximum time by which the player was late, seconds.
+        judges: whether the clock is exact enough to find that a response is too late.
     """
 
     lateness: float
@@ -38,11 +38,11 @@ class Pace(Protocol):
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait until this time has passed."""
+        """Wait for ``seconds`` of this clock."""
         ...
 
     async def wait(self, connection: PlayedConnection, holds: Callable[[], bool], seconds: float) -> bool:
-        """Wait until ``holds()`` is true; return False after ``seconds`` without that (exact if ``judges``)."""
+        """Wait until ``holds()`` is true, at most ``seconds`` (longer if not ``judges``); return whether it is true."""
         ...
 
     async def watch(self) -> None:
@@ -50,12 +50,16 @@ class Pace(Protocol):
         ...
 
     async def settle(self, connection: PlayedConnection, holds: Callable[[], bool], seconds: float) -> None:
-        """Give the broker time to handle a request whose response may be held: until ``holds()``, or ``seconds``."""
+        """Let the broker handle a request whose response may be held: wait until ``holds()``, at most ``seconds``."""
         ...
 
 
 class LatenessWatch:
-    """A monitor of trio's scheduling. ``lateness``: seconds by which a wake-up was late at worst."""
+    """A monitor of the delays in trio's scheduling.
+
+    Attributes:
+        lateness: maximum time by which a wake-up was late, seconds.
+    """
 
     def __init__(self) -> None:
         self.lateness = 0.0
@@ -71,7 +75,7 @@ class LatenessWatch:
 class ManualTime(LatenessWatch):
     """The manual clock of a mockbroker, which advances only while the player waits.
 
-    Times of connections (SASL session lifetime, the wait of a Fetch) follow the wall clock here too.
+    The SASL session lifetime and the wait of a Fetch use the wall clock nevertheless.
     """
 
     judges = True

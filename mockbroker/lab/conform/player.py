@@ -1,8 +1,8 @@
-"""Player of a conversation: sends its requests to a broker and reports the first difference.
+"""Player of a conversation: sends the recorded requests to a broker and reports the first difference.
 
-Waiting and timing follow fixtures/conversations/README.md: a held response must not arrive before the step that
-released it; a response that a timer released must not arrive early, nor late by a manual clock (pace.py); where the
-recording has no response, none may arrive.
+Waiting and timing follow fixtures/conversations/README.md. A held response must not arrive before the step that
+released it. A response that a timer released must not arrive early, and with the manual clock (pace.py) not late. If
+the recording contains no response to a request, no response may arrive.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WAITS = PARKS | {"Fetch"}
 DESCRIBES = frozenset({"ConsumerGroupDescribe", "DescribeGroups", "ListGroups"})
 RESPONSE_TIMEOUT = 4.0  # seconds for a response that is not held
 CLOSE_TIMEOUT = 2.0  # seconds
-TIMER_SLACK = 0.35  # seconds that a timer may be early or late
+TIMER_SLACK = 0.35  # maximum time in seconds by which a timer may be early or late
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ class Difference:
     """The first step at which a broker differs from the recording.
 
     Attributes:
-        step: the step.
+        step: step of the recording.
         text: description of the difference.
-        lateness: seconds by which the player was late at worst.
+        lateness: maximum time by which the player was late, seconds.
     """
 
     step: Step
@@ -59,11 +59,12 @@ class Player:
     Args:
         conversation: the conversation.
         host: host of the broker.
-        port: port of its PLAINTEXT listener.
-        describe_delay: seconds to wait before groups are described or listed.
-        sasl_port: port of its SASL listener, None if there is none.
-        exactly: see ``Comparison``.
-        pace: the clock in which it is played; the wall clock by default.
+        port: port of the broker's PLAINTEXT listener.
+        describe_delay: seconds to wait before each request that describes or lists groups.
+        sasl_port: port of the broker's SASL listener, None if the broker has no such listener.
+        exactly: whether to compare error messages, authorized operations and features, which may differ in an
+            external broker.
+        pace: clock by which the conversation is played; the wall clock by default.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class Player:
         self.requests = {step.n: step for step in conversation.steps if step.event == "request"}
 
     async def play(self) -> Difference | None:
-        """Play all steps; return the first difference, or None. Raises: OSError if the broker cannot be reached."""
+        """Play all steps; return the first difference, None for none. Raises: OSError if the broker is unreachable."""
         try:
             async with trio.open_nursery() as nursery:
                 difference = await self._play(nursery)
@@ -150,10 +151,10 @@ class Player:
             case "no answer yet" | "no answer":
                 await self.pace.sleep(max(0.0, self.sent[step.to][0] + step.ms / 1000 - self.pace.now()))
                 answered = step.to in connection.answers and self._latency(step, connection) < step.ms / 1000
-                return f"recorded no response to step {step.to}, got one" if answered else None
+                return f"recorded no response to step {step.to}, but got one" if answered else None
             case "broker closed the connection":
                 closed = await self.pace.wait(connection, lambda: connection.closed, CLOSE_TIMEOUT)
-                return None if closed else "recorded a closed connection, the broker keeps it open"
+                return None if closed else "recorded a closed connection, but the broker has not closed it"
             case "connection still open":
                 await self.pace.sleep(min(step.ms / 1000, 0.5))
                 return "the broker closed the connection" if connection.closed else None
@@ -181,7 +182,7 @@ class Player:
         return None
 
     async def _send_bytes(self, connection: PlayedConnection, data: bytes) -> str | None:
-        return None if await connection.send(data) or connection.closed else "sending failed: the connection broke"
+        return None if await connection.send(data) or connection.closed else "sending failed: the connection is broken"
 
     async def _expect(self, step: Step, connection: PlayedConnection) -> str | None:
         timeout = RESPONSE_TIMEOUT + (step.after_ms / 1000 if step.held else 0)
@@ -197,7 +198,7 @@ class Player:
         return self.pace.now(), trio.current_time()
 
     def _latency(self, step: Step, connection: PlayedConnection) -> float:
-        """Return the seconds between a request and its response, by the pace or by trio's clock, whichever is more."""
+        """Return the seconds between a request and its response; the larger value of the pace and trio's clock."""
         sent, answer = self.sent[step.to], connection.answers[step.to]
         return max(answer[1] - sent[0], answer[2] - sent[1])
 
@@ -243,7 +244,7 @@ def _names_all_topics(request: Step) -> bool:
 
 
 def _patch_producer(body: Any, bindings: Bindings) -> None:
-    """Replace recorded producer ids in the record batches of a Produce request by those of this run."""
+    """Replace the recorded producer ids in the record batches of a Produce request by the producer ids of this run."""
     for topic in getattr(body, "topic_data", ()):
         for partition in topic.partition_data:
             recorded = producer_of(partition.records or b"")

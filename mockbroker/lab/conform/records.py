@@ -14,15 +14,15 @@ from kwire.records.compression import decompress
 from kwire.records.control import control_records
 
 PRODUCER_ID = struct.Struct(">q")
-PRODUCER_ID_AT = 43  # in the header of a record batch
-CRC_AT = 17
+PRODUCER_ID_AT = 43  # byte offset in the header of a record batch
+CRC_AT = 17  # byte offset in the header of a record batch
 
 
 def read_records(text: str) -> list[dict[str, Any]]:
-    """Convert batches and messages in base64 to objects for comparison.
+    """Convert record batches or messages in base64 to objects for comparison, one object each.
 
-    Checksums, timestamps of markers and compressed bytes, which differ in every run, are omitted, and so is a
-    truncated last batch.
+    The objects contain no checksums, timestamps of markers and compressed bytes, because these differ in every run. A
+    truncated last batch is omitted.
 
     Raises: kwire.DecodeError.
     """
@@ -58,7 +58,7 @@ def _read_message(message: RecordSet) -> dict[str, Any]:
 
 
 def with_producer(records: bytes, producer_id: int) -> bytes:
-    """Return the batch with another producer id and the matching checksum."""
+    """Return a record batch with the producer id replaced and the checksum recomputed."""
     patched = bytearray(records)
     PRODUCER_ID.pack_into(patched, PRODUCER_ID_AT, producer_id)
     struct.pack_into(">I", patched, CRC_AT, google_crc32c.value(bytes(patched[CRC_FROM:])))
@@ -66,7 +66,7 @@ def with_producer(records: bytes, producer_id: int) -> bytes:
 
 
 def producer_of(records: bytes) -> int:
-    """Return the producer id of the first batch; -1 if there is no batch."""
+    """Return the producer id of the first record batch; -1 if ``records`` contains no batch."""
     if len(records) < HEADER.size:
         return -1
     producer_id: int = PRODUCER_ID.unpack_from(records, PRODUCER_ID_AT)[0]

@@ -1,4 +1,4 @@
-"""Runner of many conversations: several at a time, each against its own mockbroker or one external broker."""
+"""Runner of many conversations, several at a time: against a new mockbroker for each, or one external broker."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from mockbroker.lab.conform.player import Difference, Player
 SASL = "SASL_PLAINTEXT"
 RECORDED_WITH: dict[str, object] = {"log.message.timestamp.type": "CreateTime", "num.partitions": 3}
 RECORDED_NODE = 1  # the broker id in all recordings
-MAX_RUNS = 5  # of a conversation that differs while the machine is busy
-BUSY = 0.05  # seconds of lateness from which on the machine counts as busy
+MAX_RUNS = 5  # maximum number of runs of a conversation that differs while the machine is busy
+BUSY = 0.05  # minimum lateness in seconds of a busy machine
 DESCRIBE_DELAY = 0.1  # seconds; Kafka 4 describes a group as last written to disk, which lags behind its state
 
 
@@ -33,9 +33,10 @@ class Outcome:
 
     Attributes:
         name: scenario and recorded release, or the file name.
-        verdict: ok, differs, waiting (needs a broker with other settings) or failed (could not be played).
-        detail: the difference, the needed settings, or the error.
-        is_hurried: it differs and the player was late, so the difference may be due to timers; to be repeated.
+        verdict: ok, differs, waiting (a broker with other settings is needed) or failed (could not be played).
+        detail: description of the difference, the needed settings, or the error; "" for ok.
+        is_hurried: whether the player was late, so that timers may have caused the difference; such a conversation is
+            repeated.
     """
 
     name: str
@@ -55,14 +56,14 @@ async def run(
     at_once: int,
     sasl_port: int | None = None,
 ) -> None:
-    """Play conversations; those that differ while the player is late are repeated alone at the end.
+    """Play conversations; conversations that differ while the player is late are repeated alone at the end.
 
     Args:
         files: conversation files.
         address: host and port of an external broker; None starts a mockbroker for each conversation.
-        report: called with each outcome, in the order of ``files``.
-        at_once: conversations played at the same time.
-        sasl_port: port of the external broker's SASL listener.
+        report: callback for each outcome, in the order of ``files``.
+        at_once: maximum number of conversations played at the same time.
+        sasl_port: port of the external broker's SASL listener; None for none.
     """
     limit = trio.CapacityLimiter(at_once)
     outcomes: dict[int, Outcome] = {}
@@ -95,13 +96,13 @@ async def run(
 async def play_file(
     file: Path, address: tuple[str, int] | None = None, sasl_port: int | None = None, max_runs: int = MAX_RUNS
 ) -> Outcome:
-    """Play one conversation; repeat it while it differs and the player is late.
+    """Play a conversation, repeat it while it differs and the player is late, and return the last outcome.
 
     Args:
         file: conversation file.
         address: host and port of an external broker; None starts a mockbroker.
-        sasl_port: port of the external broker's SASL listener.
-        max_runs: how often to play it at most.
+        sasl_port: port of the external broker's SASL listener; None for none.
+        max_runs: maximum number of runs.
     """
     outcome = await _play_once(file, address, sasl_port)
     for _ in range(max_runs - 1):
@@ -125,7 +126,7 @@ async def _play_once(file: Path, address: tuple[str, int] | None, sasl_port: int
 
 
 def judge(conversation: Conversation, difference: Difference | None) -> Outcome:
-    """Return the outcome of a conversation, given its first difference or None."""
+    """Return the outcome of a conversation. ``difference``: the first difference, None for none."""
     if difference is None:
         return Outcome(conversation.name, "ok")
     is_hurried = difference.lateness >= BUSY
@@ -134,7 +135,7 @@ def judge(conversation: Conversation, difference: Difference | None) -> Outcome:
 
 
 def _release(conversation: Conversation) -> str:
-    """Return the release to emulate: ``3.9`` for version 3.9.1; the newest one for an unknown version."""
+    """Return the release to emulate, such as ``3.9`` for version 3.9.1; for an unknown version the newest release."""
     release = ".".join(conversation.version.split(".")[:2])
     return release if release in RELEASES else KAFKA_4_2.name
 
@@ -187,7 +188,7 @@ async def _play_ours(conversation: Conversation) -> Difference | None:
 
 
 def _starts_without_transaction_log(conversation: Conversation) -> bool:
-    """Return whether __transaction_state did not exist yet when the conversation was recorded."""
+    """Return whether __transaction_state did not exist at the start of the recording."""
     missing = ErrorCode.COORDINATOR_NOT_AVAILABLE
     return any(
         step.api == "FindCoordinator" and step.fields.get("error_code") == missing for step in conversation.steps

@@ -1,4 +1,4 @@
-"""The demo: three kinds of real client in one consumer group, as run by ``mockbroker demo``."""
+"""The demo (``mockbroker demo``): three kinds of real client in one consumer group."""
 
 GROUP = "demo"
 TOPIC = "orders"

@@ -1,4 +1,4 @@
-"""Checks of the demo: each claim is compared with the recorded events. Pure."""
+"""Checks of the demo, which compare each claim with the recorded events. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from mockbroker.lab.demo import KINDS, PARTITIONS, SESSION_S, TOPIC
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The result of one check. ``name``: the claim; ``held``: whether it is true; ``detail``: the measured numbers."""
+    """The result of one check.
+
+    Attributes:
+        name: claim that was checked.
+        held: whether the claim is true.
+        detail: measured numbers, as text.
+    """
 
     name: str
     held: bool
@@ -28,15 +34,15 @@ class Story:
 
     Attributes:
         events: events of the journal.
-        produced: number of records produced; their values are 0, 1, 2, ...
-        read: kind of client -> values that it read.
-        committed: partition -> committed offset, read back at the end.
+        produced: number of produced records, whose values are 0, 1, 2, ...
+        read: kind of client -> record values that the client read.
+        committed: partition -> committed offset at the end, None for none.
         ends: partition -> log end offset.
-        stopped: kind of the client that was stopped.
-        stopped_at: when it was stopped, milliseconds of the journal.
-        killed: kind of the client that was killed.
-        killed_at: when it was killed, milliseconds of the journal.
-        failure: why the run was aborted, "" if it was not.
+        stopped: kind of the client that was stopped, "" before.
+        stopped_at: journal time of the stop, milliseconds.
+        killed: kind of the client that was killed, "" before.
+        killed_at: journal time of the kill, milliseconds.
+        failure: reason why the run was aborted, "" for none.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -52,7 +58,7 @@ class Story:
 
 
 def assignments(events: Sequence[Event]) -> dict[int, dict[str, list[int]]]:
-    """Return generation -> client -> partitions, for all generations with an assignment."""
+    """Return generation -> client -> assigned partitions, for all generations with an assignment."""
     assigned: dict[int, dict[str, list[int]]] = {}
     for event in events:
         if event.event == EventKind.ASSIGN:
@@ -62,7 +68,7 @@ def assignments(events: Sequence[Event]) -> dict[int, dict[str, list[int]]]:
 
 
 def check_all(story: Story) -> list[Check]:
-    """Return the results of all checks, in the order of the story."""
+    """Return the results of all checks, in the order of the demo's steps."""
     checks = [
         _all_kinds_together(story),
         _owned_once(story),
@@ -110,15 +116,15 @@ def _all_read(story: Story) -> Check:
 def _left_at_once(story: Story) -> Check:
     left = next((e.time_ms for e in story.events if e.event == EventKind.LEAVE and e.client == story.stopped), None)
     held = left is not None and left - story.stopped_at < SESSION_S * 1000
-    detail = "it did not leave" if left is None else f"{story.stopped} after {left - story.stopped_at} ms"
+    detail = f"{story.stopped} did not leave" if left is None else f"{story.stopped} after {left - story.stopped_at} ms"
     return Check("a member that stops leaves at once", held, detail)
 
 
 def _evicted_in_time(story: Story) -> Check:
-    """Check that the killed member was evicted after its session timeout, and at most a second later."""
+    """Check that the killed member was evicted when its session timeout expired: 1 to 3 s after the kill."""
     evicted = next((e.time_ms for e in story.events if e.event == EventKind.EXPIRE and e.client == story.killed), None)
     if evicted is None:
-        return Check("a member that is killed is evicted after its session", False, "it was not evicted")
+        return Check("a member that is killed is evicted after its session", False, f"{story.killed} was not evicted")
     after = evicted - story.killed_at
     held = SESSION_S * 500 < after < SESSION_S * 1000 + 1000
     return Check(

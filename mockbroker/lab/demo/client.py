@@ -1,8 +1,11 @@
-"""A program that runs one real client of the demo in its own process, so that it can be killed.
+"""A program that runs one real client of the demo in its own process, so that the client can be killed.
 
-``python -m mockbroker.lab.demo.client consume BOOTSTRAP KIND`` reads, commits, and prints ``{"records": [[partition,
-offset, value], ...]}`` lines until it reads a line from stdin; then it leaves the group.
-``... produce BOOTSTRAP FIRST COUNT`` writes records, ``... committed BOOTSTRAP`` prints the group's offsets.
+``python -m mockbroker.lab.demo.client`` has three commands:
+
+- ``consume BOOTSTRAP KIND``: reads and commits records, and prints them as ``{"records": [[partition, offset, value],
+  ...]}`` lines. A line on stdin, or its end, stops the client, which then leaves the group.
+- ``produce BOOTSTRAP FIRST COUNT``: produces records.
+- ``committed BOOTSTRAP``: prints the committed offsets of the group.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ def print_json(**fields: object) -> None:
 
 
 def print_records(rows: Rows) -> None:
-    """Print the records that were read and committed, if there are any."""
+    """Print records as one JSON line; print nothing if there are no records."""
     records = [[partition, offset, value.decode()] for partition, offset, value in rows]
     if records:
         print_json(records=records)
@@ -71,12 +74,12 @@ def consume_kafka_python(bootstrap: str, stop: threading.Event) -> None:
 
 
 class StoppedError(Exception):
-    """The client was stopped in the middle of a poll."""
+    """A stop request that interrupts a poll."""
 
 
 @contextmanager
 def stop_interrupts(stop: threading.Event) -> Iterator[None]:
-    """Let a stop request raise StoppedError in the main thread inside the block."""
+    """Make a stop request raise StoppedError in the main thread, inside the block only."""
 
     def interrupt(*_: object) -> None:
         raise StoppedError
@@ -180,7 +183,7 @@ def committed(bootstrap: str) -> None:
 
 
 def consume(kind: str, bootstrap: str) -> None:
-    """Run a consumer until a line or the end of stdin is read."""
+    """Run a consumer of a kind (one of CONSUMERS) until stdin contains a line or is closed."""
     stop = threading.Event()
 
     def wait() -> None:
@@ -194,7 +197,13 @@ def consume(kind: str, bootstrap: str) -> None:
 
 
 def main(verb: str, bootstrap: str, *rest: str) -> None:
-    """Run a command: consume, produce or committed. ``rest``: its remaining arguments."""
+    """Run a command.
+
+    Args:
+        verb: name of the command: consume, produce or committed.
+        bootstrap: address of the cluster, ``host:port``.
+        rest: other arguments of the command.
+    """
     logging.basicConfig(level=logging.ERROR)  # client libraries log rebalances as warnings
     match verb:
         case "consume":

@@ -1,4 +1,4 @@
-"""The script of the demo: start brokers and three kinds of client, stop one, kill one, read the offsets back."""
+"""The script of the demo: starts brokers and three clients, stops one client, kills another, reads offsets back."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from mockbroker.lab.demo import KINDS, PARTITIONS, TOPIC
 from mockbroker.lab.demo.checks import Story, assignments
 from mockbroker.lab.demo.timeline import Action, Timeline
 
-STEP_TIMEOUT = 60.0  # seconds for any one step
+STEP_TIMEOUT = 60.0  # maximum duration of a step, seconds
 BATCH = 600  # records produced at a time
 CONFIG = {"group.initial.rebalance.delay.ms": 300, "group.min.session.timeout.ms": 1000}
 
 
 class StepFailedError(Exception):
-    """A step of the demo failed or did not complete in time."""
+    """A step of the demo that failed or did not complete in time."""
 
 
 @contextmanager
 def in_time(what: str) -> Iterator[None]:
-    """Limit the block to STEP_TIMEOUT. Raises: StepFailedError after that time."""
+    """Cancel the block after STEP_TIMEOUT. ``what``: description of the step. Raises: StepFailedError if cancelled."""
     with trio.move_on_after(STEP_TIMEOUT) as scope:
         yield
     if scope.cancelled_caught:
@@ -38,7 +38,7 @@ def in_time(what: str) -> Iterator[None]:
 
 
 async def _run_program(command: list[str]) -> Any:
-    """Run a program to its end and return the JSON it prints. Raises: StepFailedError."""
+    """Run a program to its end and return the JSON value it prints. Raises: StepFailedError if the program fails."""
     with in_time(" ".join(command[2:4])):
         done = await trio.run_process(command, capture_stdout=True, check=False)
         if done.returncode:
@@ -47,7 +47,13 @@ async def _run_program(command: list[str]) -> Any:
 
 
 class _Client:
-    """A consumer process. ``may_end``: it was stopped or killed by the script."""
+    """A consumer process.
+
+    Attributes:
+        kind: kind of client.
+        process: the process.
+        may_end: whether the script has stopped or killed the process.
+    """
 
     def __init__(self, kind: str, process: trio.Process) -> None:
         self.kind = kind
@@ -55,7 +61,7 @@ class _Client:
         self.may_end = False
 
     def kill(self) -> None:
-        """Kill the process, without a LeaveGroup."""
+        """Kill the process, which sends no LeaveGroup."""
         self.may_end = True
         self.process.kill()
 
@@ -69,7 +75,7 @@ class _Client:
 
 
 class _Stage:
-    """The cluster and its clients; events go to the timeline and to the story."""
+    """The cluster and its clients; all events are added to the timeline and to the story."""
 
     def __init__(self, cluster: Cluster, timeline: Timeline, nursery: trio.Nursery) -> None:
         self.cluster = cluster
@@ -89,7 +95,10 @@ class _Stage:
         self.timeline.action(Action(self.now_ms(), name, client, detail))
 
     async def wait_until(self, what: str, holds: Callable[[], bool]) -> None:
-        """Wait until ``holds()`` is true, checked after each event. ``what``: for errors. Raises: StepFailedError."""
+        """Wait until ``holds()`` is true; it is called after each event.
+
+        Raises: StepFailedError if the time is up or a client has failed. ``what`` is the step in its text.
+        """
         with in_time(what):
             while not holds():
                 if self._broken:
@@ -109,7 +118,7 @@ class _Stage:
         self.show_action("produce", "producer", f"writes records {first} to {first + count - 1}")
 
     async def start(self, kind: str) -> None:
-        """Start a consumer, and wait until it is in one generation with the earlier ones. Raises: StepFailedError."""
+        """Start a consumer; wait until it shares a generation with all earlier consumers. Raises: StepFailedError."""
         self.show_action("start", kind, "starts")
         run = partial(trio.run_process, [*_program("consume", self.cluster), kind], check=False)
         process = await self._nursery.start(partial(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
@@ -118,12 +127,12 @@ class _Stage:
         await self.wait_until(f"waiting for {kind} to own partitions", lambda: self.owners() == set(self.clients))
 
     def owners(self) -> set[str]:
-        """Return the clients in the latest generation."""
+        """Return the names of the clients in the latest generation with an assignment."""
         assigned = assignments(self.story.events)
         return set(assigned[max(assigned)]) if assigned else set()
 
     def ends(self) -> dict[int, int]:
-        """Return the log end offset of each partition; records are produced round-robin."""
+        """Return partition -> log end offset, from the number of records produced round-robin."""
         return {index: len(range(index, self.story.produced, PARTITIONS)) for index in range(PARTITIONS)}
 
     def all_committed(self) -> bool:
@@ -164,7 +173,7 @@ def _program(verb: str, cluster: Cluster) -> list[str]:
 
 
 async def play(timeline: Timeline) -> Story:
-    """Run the demo; on a failure ``Story.failure`` has the reason. All client processes are ended."""
+    """Run the demo and return the observations; after a failure ``Story.failure`` contains the reason."""
     async with (
         open_cluster(brokers=3, topics={TOPIC: PARTITIONS}, config=CONFIG) as cluster,
         trio.open_nursery() as nursery,

@@ -1,4 +1,4 @@
-"""Output of the demo: colored lines for a terminal, plain lines for a log, JSON lines for programs."""
+"""Timelines, the output of the demo: colored text for a terminal, plain text for a log, JSON for programs."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Action:
     """An action of the demo's script.
 
     Attributes:
-        time_ms: milliseconds of the journal.
-        name: start, produce, stop or kill.
-        client: client that it applies to, "" for the cluster.
-        detail: description, "" for the default one.
+        time_ms: journal time, milliseconds.
+        name: name of the action: start, produce, stop or kill.
+        client: client of the action, "" for the cluster.
+        detail: description, "" for the default in SENTENCES.
     """
 
     time_ms: int
@@ -47,11 +47,11 @@ class Timeline(Protocol):
         """Show an action of the script."""
 
     def checks(self, checks: Sequence[Check]) -> None:
-        """Show the results of the checks, at the end."""
+        """Show the results of the checks; called once, at the end."""
 
 
 class JsonTimeline:
-    """The timeline as JSON: a line for each event and action, and a last line with the checks."""
+    """The timeline as JSON: a line for each event and action, and at the end a line with all checks."""
 
     def __init__(self, write: Write) -> None:
         self._write = write
@@ -87,12 +87,12 @@ class JsonTimeline:
 
 
 class PlainTimeline:
-    """The timeline as text: a line for each event and action; assignments are one line per generation."""
+    """The timeline as text: a line for each event and action; all assignments of a generation share a line."""
 
     def __init__(self, write: Write) -> None:
         self._write = write
         self._owners: dict[str, list[int]] = {}
-        self._unassigned: set[str] = set()  # members of the generation without an assignment yet
+        self._unassigned: set[str] = set()  # ids of members that have no assignment in this generation yet
 
     def event(self, event: Event) -> None:
         if event.event == EventKind.GENERATION:
@@ -110,7 +110,7 @@ class PlainTimeline:
         self.line(action.time_ms, action.client, action.detail or SENTENCES[action.name], "")
 
     def line(self, time_ms: int, client: str, text: str, style: str) -> None:  # noqa: ARG002 - RichTimeline uses it
-        """Write one line."""
+        """Write a line. ``time_ms``: journal time, milliseconds; ``style``: color or text style, "" for none."""
         self._write(f"{time_ms / 1000:8.3f} s  {client:<16} {text}")
 
     def checks(self, checks: Sequence[Check]) -> None:
@@ -127,7 +127,7 @@ class PlainTimeline:
 
 
 class RichTimeline(PlainTimeline):
-    """The text timeline with colors, one for each kind of client."""
+    """The timeline as text with a color for each kind of client."""
 
     def __init__(self) -> None:
         super().__init__(lambda _: None)
@@ -156,14 +156,14 @@ class RichTimeline(PlainTimeline):
 
 
 def choose(*, as_json: bool, write: Write) -> Timeline:
-    """Return the JSON timeline if requested, else the colored one on a terminal, else the plain one."""
+    """Return a timeline: JSON if ``as_json``, colored text if stdout is a terminal, else plain text."""
     if as_json:
         return JsonTimeline(write)
     return RichTimeline() if sys.stdout.isatty() else PlainTimeline(write)
 
 
 def _sentence(event: Event) -> str:
-    """Return a sentence for an event of the journal; "" for events that the timeline omits."""
+    """Return the sentence that describes a journal event; "" for events that the timeline omits."""
     sentences: Mapping[EventKind, str] = {
         EventKind.JOIN: "joins the group",
         EventKind.REJOIN: "joins again",

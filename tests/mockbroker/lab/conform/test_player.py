@@ -115,10 +115,10 @@ CASES: list[tuple[Sequence[Step], Mapping[str, Answer], str | None]] = [
     ([ask(1, "A"), got(2, 1, "A")], {"A": "never"}, "step 2 Heartbeat v0 on A: no response to step 1"),
     ([ask(1, "A"), got(2, 1, "A")], {"A": "close"}, "step 2 Heartbeat v0 on A: the broker closed the connection"),
     ([ask(1, "A"), seen(2, "no answer yet", "A", to=1, ms=100)], {"A": "never"}, None),
-    ([ask(1, "A"), seen(2, "no answer yet", "A", to=1, ms=100)], {}, "step 2 on A: recorded no response to step 1, got one"),
+    ([ask(1, "A"), seen(2, "no answer yet", "A", to=1, ms=100)], {}, "step 2 on A: recorded no response to step 1, but got one"),
     ([ask(1, "A"), seen(2, "no answer", "A", to=1, ms=100)], {"A": ("after", 0.05)}, "step 2 on A: recorded no response to step 1"),
     ([ask(1, "A"), seen(2, "broker closed the connection", "A")], {"A": "close"}, None),
-    ([ask(1, "A"), seen(2, "broker closed the connection", "A")], {}, "step 2 on A: recorded a closed connection, the broker keeps it open"),
+    ([ask(1, "A"), seen(2, "broker closed the connection", "A")], {}, "step 2 on A: recorded a closed connection, but the broker has not closed it"),
     ([ask(1, "A"), seen(2, "connection still open", "A", ms=100)], {}, None),
     ([ask(1, "A"), seen(2, "connection still open", "A", ms=100)], {"A": "close"}, "step 2 on A: the broker closed the conn"),
     (sync("B"), {"A": ("with", "B")}, None),  # type: ignore[dict-item]
