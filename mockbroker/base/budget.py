@@ -1,4 +1,4 @@
-"""A limit on the bytes that all connections of a broker hold together."""
+"""A limit on the total size of the buffers of all connections of a broker."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from mockbroker.base.settings import NO_LIMIT
 
 
 class Budget:
-    """The bytes that each connection holds, with a limit on their total.
+    """The number of buffered bytes of each connection, with a limit on their total.
 
-    Above the limit, the connection that holds the most is closed. So a client that sends little is never disconnected
-    because of other clients.
+    Above the limit, the caller closes the connection that buffers the most bytes. So a client that sends little is
+    never disconnected because of other clients.
 
     Args:
-        what: What the bytes are, for messages: such as "bytes of unread responses".
-        setting: Name of the setting with the limit.
-        limit: The limit in bytes; NO_LIMIT for none.
+        what: Noun phrase for messages, such as "bytes of unread responses".
+        setting: Name of the setting that contains the limit.
+        limit: Maximum total in bytes; NO_LIMIT for none.
 
     Attributes:
-        total: Bytes that all connections hold.
+        total: Number of buffered bytes of all connections.
     """
 
     def __init__(self, what: str, setting: str, limit: int) -> None:
@@ -28,7 +28,12 @@ class Budget:
         self._held: dict[int, int] = {}
 
     def hold(self, connection: int, size: int) -> bool:
-        """Set the bytes that a connection holds, and return whether the total exceeds the limit."""
+        """Set the number of bytes that a connection buffers, and return whether the total exceeds the limit.
+
+        Args:
+            connection: Number of the connection.
+            size: Number of bytes; 0 removes the connection.
+        """
         before = self._held.get(connection, 0)
         if size != before:
             self.total += size - before
@@ -44,7 +49,7 @@ class Budget:
         return self.total > self._limit != NO_LIMIT
 
     def largest(self) -> int:
-        """Return the connection that holds the most bytes. At least one must hold some."""
+        """Return the number of the connection that buffers the most bytes. The total must not be 0."""
         return max(self._held, key=self._held.__getitem__)
 
     def closing_reason(self, connection: int) -> str:

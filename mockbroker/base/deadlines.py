@@ -1,4 +1,4 @@
-"""A set of deadlines as plain data, without a clock or timers.
+"""A set of deadlines with their keys: plain data, without a clock or timers.
 
 Postponing a deadline, as every heartbeat does, changes one dictionary entry; the heap is corrected when the earlier
 time comes. So the cost does not depend on the number of deadlines. Stale heap entries are removed when they are the
@@ -17,7 +17,7 @@ SLACK = 64  # stale heap entries that are tolerated, so that small heaps are nev
 
 
 class Deadlines(Generic[K]):
-    """A mapping of keys to deadlines, in seconds of any monotonic clock."""
+    """A mapping of keys to deadlines, which are times in seconds of any monotonic clock."""
 
     def __init__(self) -> None:
         self._at: dict[K, float] = {}
@@ -26,7 +26,7 @@ class Deadlines(Generic[K]):
         self._order = 0
 
     def set(self, key: K, at: float) -> None:
-        """Set the deadline of a key, replacing an earlier one."""
+        """Set the deadline of a key, and replace its previous deadline. ``at``: the deadline in seconds."""
         self._at[key] = at
         if at < self._queued.get(key, inf):
             self._queued[key] = at
@@ -46,10 +46,7 @@ class Deadlines(Generic[K]):
         return len(self._at)
 
     def next(self) -> float:
-        """Return a lower bound of all deadlines; inf if there are none.
-
-        It may be earlier than the first deadline, never later.
-        """
+        """Return a lower bound of all deadlines, which may be below the first deadline; inf if there are none."""
         return self._heap[0][0] if self._heap else inf
 
     def pop_due(self, now: float) -> K | None:

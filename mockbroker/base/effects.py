@@ -1,4 +1,4 @@
-"""The input and output types of the sans-IO broker: a Call is handled and returns Effects."""
+"""The input and output types of the sans-IO broker: a handler takes a Call and returns Effects."""
 
 from __future__ import annotations
 
@@ -49,7 +49,14 @@ class Client:
 
 @dataclass(slots=True)
 class Call(Generic[R]):
-    """A decoded request, its sender and the frame from which it was decoded."""
+    """A received request.
+
+    Attributes:
+        ticket: Identity of the request.
+        client: Sender of the request.
+        request: The decoded message.
+        frame: The bytes from which the message was decoded, without the length; empty if it was not decoded.
+    """
 
     ticket: Ticket
     client: Client
@@ -68,7 +75,8 @@ class Reply:
     Attributes:
         ticket: The request.
         response: The response message.
-        encoded: Cache of the encoded response by version, for a response that is sent many times; the encoder fills it.
+        encoded: Cache of the encoded response by API version, filled by the encoder; None for a response that is sent
+            only once.
     """
 
     ticket: Ticket
@@ -85,7 +93,12 @@ class NoReply:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """The effect of closing the connection of a request without a response."""
+    """The effect of closing the connection of a request without sending a response.
+
+    Attributes:
+        ticket: The request.
+        reason: Reason for the log.
+    """
 
     ticket: Ticket
     reason: str
@@ -93,7 +106,13 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Dismiss:
-    """The effect of sending a response, unless it is None, and then closing the connection."""
+    """The effect of sending a response and then closing the connection.
+
+    Attributes:
+        ticket: The request.
+        response: The response message; None to close the connection without a response.
+        reason: Reason for the log.
+    """
 
     ticket: Ticket
     response: object
@@ -105,9 +124,9 @@ class Note:
     """A group event for the journal. A field that does not apply to the event has its default.
 
     Attributes:
-        event: The kind of event.
+        event: Kind of the event.
         group: Group id.
-        member_id: The member concerned.
+        member_id: Id of the member that the event is about.
         client_id: The ``client.id`` of the member.
         generation: Generation of the group, or its epoch in the consumer protocol.
         reason: Cause of the event.
@@ -153,7 +172,7 @@ Steps: TypeAlias = Generator[Effects, float, Effects]
 
 
 def begin(ticket: Ticket, steps: Steps) -> Effects:
-    """Do the first slice of the work on a request; return its effects, and a Work if slices remain."""
+    """Do the first slice of the work on a request; return the effects of the slice, and a Work if slices remain."""
     try:
         effects = next(steps)
     except StopIteration as end:

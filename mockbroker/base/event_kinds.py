@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class EventKind(StrEnum):
-    """A kind of group event, the ``event`` of a journal entry. It is equal to its string, such as ``"join"``.
+    """A kind of group event, the ``event`` of a journal entry. A kind is equal to its name, such as ``"join"``.
 
     Attributes:
         meaning: One sentence that describes the kind, in Markdown.

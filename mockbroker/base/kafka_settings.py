@@ -15,8 +15,8 @@ TYPES = {"BOOLEAN": 1, "STRING": 2, "INT": 3, "SHORT": 4, "LONG": 5, "DOUBLE": 6
 BITS = {"SHORT": 16, "INT": 32, "LONG": 64}
 OLD, NEW = "3.9", "4.2"
 BY_LISTENER = "listener.name."  # prefix of the settings of one listener, followed by its name and a dot
-LIKENESS = 0.75  # least similarity of a suggested name (difflib ratio)
-RELATED = ("log.", "group.", "")  # prefixes that a setting has and the topic configuration of the same name has not
+LIKENESS = 0.75  # minimum similarity of a suggested name (difflib ratio)
+RELATED = ("log.", "group.", "")  # prefixes of settings whose topic configurations have the same name without prefix
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,10 @@ class KafkaSetting:
         name: Name of the setting.
         type: Type in Kafka's ConfigDef, a key of TYPES.
         default: Default value as text; None for null.
-        least: Smallest number allowed, as text; "" for no limit.
-        most: Largest number allowed, as text; "" for no limit.
-        words: Allowed values; empty for any value.
-        any_case: Whether the case of an allowed value is ignored.
+        least: Minimum of a number, as text; "" for no limit.
+        most: Maximum of a number, as text; "" for no limit.
+        words: Allowed values; empty if every value is allowed.
+        any_case: Whether an allowed value may be written in any mix of upper and lower case.
         dynamic: Whether the setting can be changed in a running broker.
         internal: Whether DescribeConfigs omits the setting.
     """
@@ -51,7 +51,7 @@ class KafkaSetting:
         return self.type == "PASSWORD"
 
     def problem(self, text: str) -> str | None:
-        """Return what is wrong with a value; None if Kafka accepts it."""
+        """Return the reason why Kafka rejects a value, for an error message; None if Kafka accepts the value."""
         if self.type == "BOOLEAN":
             return None if text.lower() in ("true", "false") else f"expected true or false, got {text!r}"
         if self.type in BITS or self.type == "DOUBLE":
@@ -75,13 +75,18 @@ class KafkaSetting:
 
 
 def one_of(words: Iterable[str], *, many: bool) -> str:
-    """Return the values that a setting accepts, for an error. ``many``: True if it accepts a list of them."""
+    """Return a phrase that lists the values of a setting, such as "one of none, required", for an error message.
+
+    Args:
+        words: The values that the setting accepts.
+        many: True if the setting accepts a list of these values.
+    """
     return f"one {'or more ' * many}of {', '.join(words)}{' (comma-separated, each once)' * many}"
 
 
 @cache
 def kafka_settings() -> Mapping[str, Mapping[str, KafkaSetting]]:
-    """Return all settings: name to release to definition."""
+    """Return the definitions of all settings, by the name of the setting and then by release (OLD or NEW)."""
     settings: dict[str, dict[str, KafkaSetting]] = {}
     text = resources.files("mockbroker.base").joinpath("kafka_settings.tsv").read_text("utf-8")
     for line in text.splitlines():

@@ -159,7 +159,7 @@ class Release:
         uniform: Release whose ``uniform`` assignor (kwire.assignors) assigns groups of the consumer protocol.
         batches_only: Whether message sets are not supported. Produce v0-2 is advertised nevertheless, because
             librdkafka requires it for compression; a request with it closes the connection.
-        everything: Whether every known version of every API is served.
+        everything: Whether every version of every API that mockbroker implements is served.
         features: Finalized feature levels by name, as ApiVersions reports them.
         supported: Lowest and highest supported level of each feature.
     """
@@ -175,7 +175,7 @@ class Release:
     supported: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def limit(self, api_key: int, versions: Versions) -> Versions | None:
-        """Return the part of a version range that the release advertises; None if empty.
+        """Return the part of a version range that the release advertises; None if no version is in both.
 
         Args:
             api_key: The API key.
@@ -192,7 +192,7 @@ class Release:
         return Versions(first, last) if first <= last else None
 
     def refuses(self, api_key: int, version: int) -> bool:
-        """Return whether a version is advertised but closes the connection when it is used."""
+        """Return whether the release advertises a version of an API but closes the connection of a request with it."""
         return self.batches_only and api_key == ApiKey.PRODUCE and version < PRODUCE_BATCHES_SINCE
 
 

@@ -1,4 +1,4 @@
-"""The size limit of one response: a small request may name a large item many times."""
+"""The size limit of one response, because a small request may ask for the same large item many times."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Room:
     """The size of a response while it is built, checked against a limit.
 
     Args:
-        limit: Largest size in bytes; NO_LIMIT for none.
+        limit: Maximum size in bytes; NO_LIMIT for none.
 
     Attributes:
-        taken: Approximate size so far in bytes.
+        taken: Approximate size in bytes of the response so far.
     """
 
     def __init__(self, limit: int) -> None:
@@ -30,7 +30,7 @@ class Room:
         self.taken = 0
 
     def reserve(self, size: int) -> None:
-        """Add an approximate number of bytes to the size. Raises: ResponseTooLargeError above the limit."""
+        """Add an approximate number of bytes to the size of the response. Raises: ResponseTooLargeError."""
         self.taken += size
         if self.taken > self._limit != NO_LIMIT:
             raise ResponseTooLargeError(
@@ -39,7 +39,8 @@ class Room:
             )
 
     def describe_each(self, keys: Iterable[K], describe: Callable[[K], A], size: Callable[[A], int]) -> list[A]:
-        """Return the description of each key. A repeated key is described once, but its size counts each time.
+        """Return the description of each key. ``describe`` is called once per key; the size of a repeated key is added
+        each time.
 
         Args:
             keys: The keys, in the order of the response.

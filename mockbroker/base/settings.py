@@ -1,7 +1,7 @@
-"""Configuration by Kafka's own names.
+"""The broker configuration, by Kafka's names of the settings.
 
-What has an effect here is a field of Settings; every other setting of a broker is accepted as Kafka accepts it, and any
-other name is an error.
+A setting that has an effect in mockbroker is a field of Settings. Every other broker setting of Kafka is accepted if
+Kafka accepts its value; any other name is an error.
 """
 
 from __future__ import annotations
@@ -13,85 +13,92 @@ from typing import Any
 from mockbroker.base.kafka_settings import definitions, nearest, one_of
 
 NO_LIMIT = -1
-MAX_PARTITIONS = 100_000  # of all topics of a cluster; a typo should not take all memory
-MAX_NEW_PARTITIONS = 10_000  # that one request can create. Source: ReplicationControlManager.MAX_PARTITIONS_PER_BATCH
+MAX_PARTITIONS = 100_000  # maximum number of partitions of a cluster, so that a typo does not use up the memory
+MAX_NEW_PARTITIONS = 10_000  # maximum per request. Source: ReplicationControlManager.MAX_PARTITIONS_PER_BATCH
 
 
 class SettingsError(ValueError):
-    """A name that does not exist, or a value that it cannot have."""
+    """Raised for an unknown setting, or a value that the setting does not accept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """The broker settings that have an effect, with Kafka's defaults except for ``sasl_enabled_mechanisms``.
 
-    A field has Kafka's name with underscores for dots; ``_ms`` is milliseconds. Settings that begin with ``mockbroker``
-    do not exist in Kafka. In settings of bytes -1 means no limit.
+    The name of a field is Kafka's name with underscores instead of dots. The unit of ``_ms`` is milliseconds. Settings
+    that begin with ``mockbroker`` do not exist in Kafka. In a maximum number of bytes, -1 means no limit.
 
     Attributes:
-        advertised_listeners: The addresses that clients are given, as in Kafka; empty for those of ``listeners``.
-        auto_create_topics_enable: Whether Metadata and a producer's first use create a topic.
+        advertised_listeners: Addresses that the broker advertises to clients; empty: the addresses in ``listeners``.
+        auto_create_topics_enable: Whether a Metadata request creates the topics that do not exist.
         connection_failed_authentication_delay_ms: Time between a failed authentication and its response.
-        connections_max_idle_ms: A connection without requests is closed after this time; negative for never.
-        connections_max_reauth_ms: Longest SASL session before the client must authenticate again; 0 for no limit.
-        default_replication_factor: Replicas of a topic that is created without a number of them.
-        delete_topic_enable: Whether DeleteTopics deletes.
-        fetch_max_bytes: Size of the record batches in one Fetch response.
-        group_consumer_assignors: Server-side assignors of the consumer protocol, the first is the default.
-        group_consumer_heartbeat_interval_ms: Heartbeat interval that members of the consumer protocol are given.
-        group_consumer_max_size: Members of one group of the consumer protocol.
+        connections_max_idle_ms: Time without requests after which a connection is closed; negative for never.
+        connections_max_reauth_ms: Maximum duration of a SASL session, after which the client must authenticate again; 0
+            for no limit.
+        default_replication_factor: Replication factor of a topic that is created without one.
+        delete_topic_enable: Whether topics can be deleted.
+        fetch_max_bytes: Maximum size of the record batches in one Fetch response, in bytes.
+        group_consumer_assignors: Server-side assignors of the consumer protocol; the first one is the default.
+        group_consumer_heartbeat_interval_ms: Heartbeat interval that the coordinator sends to members of the consumer
+            protocol.
+        group_consumer_max_size: Maximum number of members of one group of the consumer protocol.
         group_consumer_migration_policy: Whether a group may be upgraded to the consumer protocol, and downgraded.
         group_consumer_regex_refresh_interval_ms: Time after which subscribed regular expressions are resolved again.
         group_consumer_session_timeout_ms: Session timeout of members of the consumer protocol.
-        group_coordinator_rebalance_protocols: Group protocols that are served, of ``classic`` and ``consumer``.
-        group_initial_rebalance_delay_ms: How long an empty classic group waits for more members before its first
+        group_coordinator_rebalance_protocols: Enabled group protocols: ``classic``, ``consumer`` or both.
+        group_initial_rebalance_delay_ms: Time that an empty classic group waits for more members before its first
             generation.
-        group_max_session_timeout_ms: Longest session timeout that a JoinGroup may ask for.
-        group_max_size: Members of one classic group.
-        group_min_session_timeout_ms: Shortest session timeout that a JoinGroup may ask for.
+        group_max_session_timeout_ms: Maximum session timeout in a JoinGroup.
+        group_max_size: Maximum number of members of one classic group.
+        group_min_session_timeout_ms: Minimum session timeout in a JoinGroup.
         listener_security_protocol_map: Security protocol of each listener name, as in Kafka.
         listeners: Names and ports of the listeners, as in Kafka.
-        log_message_timestamp_after_max_ms: How far in the future the timestamp of a record may be.
-        log_message_timestamp_before_max_ms: How far in the past the timestamp of a record may be.
+        log_message_timestamp_after_max_ms: Maximum time by which the timestamp of a record may be after the broker's.
+        log_message_timestamp_before_max_ms: Maximum time by which the timestamp of a record may be before the broker's.
         log_message_timestamp_type: CreateTime or LogAppendTime.
-        max_incremental_fetch_session_cache_slots: Fetch sessions that a broker keeps.
-        message_max_bytes: Size of one record batch.
-        min_insync_replicas: In-sync replicas that a Produce with acks=all needs.
+        max_incremental_fetch_session_cache_slots: Maximum number of fetch sessions of a broker.
+        message_max_bytes: Maximum size of one record batch.
+        min_insync_replicas: Minimum number of in-sync replicas for a Produce with acks=all.
         mockbroker_check_records: Whether Produce checks each record, as Kafka does, and not only the header and the
-            checksum of its batch. It takes several times as long.
-        mockbroker_coordinator_load_ms: How long a new coordinator loads its groups; meanwhile requests get
+            checksum of the batch. Checking each record takes several times as long.
+        mockbroker_coordinator_load_ms: Time that a new coordinator takes to load its groups; meanwhile requests get
             COORDINATOR_LOAD_IN_PROGRESS.
         mockbroker_join_settle_ms: Time after the last JoinGroup before which the initial rebalance delay does not end.
-            Members that start together then share the first generation, as they do on a slower Kafka without a delay.
-        mockbroker_max_pending_members: Member ids that all groups keep for members that have not joined with them yet.
-        mockbroker_max_transactional_ids: Transactional ids that the transaction coordinators keep.
-        mockbroker_queued_max_response_bytes: Responses that a broker holds for clients that do not read them.
-        mockbroker_response_max_bytes: Size of one response.
-        mockbroker_users: Users for SASL: NAME:PASSWORD, separated by commas. Kafka has them in its JAAS configuration.
-        mockbroker_transaction_completion_ms: Time between the end of a transaction and its markers; meanwhile the next
-            one gets CONCURRENT_TRANSACTIONS.
+            Members that start together then join the first generation together, as on a real broker, which takes longer
+            to answer.
+        mockbroker_max_pending_members: Maximum number of pending member ids (MEMBER_ID_REQUIRED sent, not yet used to
+            join), over all groups.
+        mockbroker_max_transactional_ids: Maximum number of transactional ids of the cluster.
+        mockbroker_queued_max_response_bytes: Maximum size of the responses that a broker buffers for clients that do
+            not read them.
+        mockbroker_response_max_bytes: Maximum size of one response.
+        mockbroker_users: Users for SASL as NAME:PASSWORD, separated by commas. In Kafka the JAAS configuration contains
+            the users.
+        mockbroker_transaction_completion_ms: Time between the end of a transaction and its markers; meanwhile the
+            producer's next transaction gets CONCURRENT_TRANSACTIONS.
         mockbroker_transaction_log_on_demand: Whether the first FindCoordinator for a transactional id creates
             __transaction_state and gets COORDINATOR_NOT_AVAILABLE, as in a Kafka that was just installed.
-        num_partitions: Partitions of a topic that is created without a number of them.
-        offset_metadata_max_bytes: Length of the metadata of a committed offset.
-        offsets_topic_num_partitions: Partitions of __consumer_offsets.
-        offsets_topic_replication_factor: Replicas of __consumer_offsets.
+        num_partitions: Number of partitions of a topic that is created without one.
+        offset_metadata_max_bytes: Maximum length of the metadata of a committed offset, in UTF-16 code units.
+        offsets_topic_num_partitions: Number of partitions of __consumer_offsets.
+        offsets_topic_replication_factor: Replication factor of __consumer_offsets.
         offsets_retention_check_interval_ms: Time between two searches for expired offsets.
-        offsets_retention_minutes: How long offsets are kept after the group is empty.
-        queued_max_request_bytes: Requests that a broker holds for all clients together; Kafka has no limit by default.
-        sasl_enabled_mechanisms: SASL mechanisms that are offered.
-        sasl_server_max_receive_size: Size of a request before authentication.
-        socket_request_max_bytes: Size of a request.
+        offsets_retention_minutes: Minutes after which the committed offsets of an empty group expire.
+        queued_max_request_bytes: Maximum size of the requests that a broker buffers for all clients together; Kafka has
+            no limit by default.
+        sasl_enabled_mechanisms: SASL mechanisms that clients can use.
+        sasl_server_max_receive_size: Maximum size of a request before authentication.
+        socket_request_max_bytes: Maximum size of a request.
         ssl_client_auth: Whether clients must send a certificate: none, requested or required.
         ssl_keystore_location: PEM file with the broker's key and certificates.
         ssl_truststore_location: PEM file with the authorities that sign clients' certificates.
         transaction_abort_timed_out_transaction_cleanup_interval_ms: Time between two searches for transactions that
             exceeded their timeout.
-        transaction_max_timeout_ms: Longest transaction timeout that InitProducerId may ask for.
-        transaction_state_log_num_partitions: Partitions of __transaction_state.
-        transaction_state_log_replication_factor: Replicas of __transaction_state.
+        transaction_max_timeout_ms: Maximum transaction timeout in an InitProducerId.
+        transaction_state_log_num_partitions: Number of partitions of __transaction_state.
+        transaction_state_log_replication_factor: Replication factor of __transaction_state.
         given: Kafka names of the settings that were set.
-        others: Settings of Kafka without an effect here: name to value, as text.
+        others: Kafka settings that have no effect in mockbroker: value by name, as text.
     """
 
     advertised_listeners: str = ""
@@ -153,7 +160,14 @@ class Settings:
 
     @classmethod
     def parse(cls, given: Mapping[str, object]) -> Settings:
-        """From Kafka names to values, as text or as what they are. Raises: SettingsError."""
+        """Return the settings of a configuration.
+
+        Args:
+            given: Values by Kafka's name of the setting; a value may be text or have the type of the setting.
+
+        Raises:
+            SettingsError: A name is unknown, or a value is not valid.
+        """
         values: dict[str, Any] = {}
         others: dict[str, str] = {}
         for name, value in given.items():
@@ -164,21 +178,24 @@ class Settings:
         return cls(**values, given=frozenset(given), others=others)
 
     def by_name(self) -> dict[str, bool | int | str]:
-        """Every setting by its Kafka name."""
+        """Return the value of every setting that has an effect, by Kafka's name of the setting."""
         return {_kafka_name(name): getattr(self, name) for name in _KINDS}
 
     def without_effect(self) -> list[str]:
-        """Which of those that were set change nothing here, in order; and values of others that do not."""
+        """Return the names of the settings that were set but have no effect, sorted.
+
+        A group protocol that mockbroker does not serve follows as "group.coordinator.rebalance.protocols share".
+        """
         names = set(self.others) - READ_ELSEWHERE
         protocols = set(self.group_coordinator_rebalance_protocols.split(",")) & NOT_SERVED
         return sorted(names) + [f"{_PROTOCOLS} {word}" for word in sorted(protocols)]
 
 
-# Settings that are words: those they may be, and whether there may be several, separated by commas.
 _PROTOCOLS = "group.coordinator.rebalance.protocols"
-NOT_SERVED = frozenset({"share", "streams"})  # group protocols that Kafka has besides
+NOT_SERVED = frozenset({"share", "streams"})  # group protocols of Kafka that mockbroker does not serve
 CONTROLLERS = "controller.listener.names"
-READ_ELSEWHERE = {CONTROLLERS, "log.cleanup.policy"}  # listeners.py leaves the first out, topics take the second
+READ_ELSEWHERE = {CONTROLLERS, "log.cleanup.policy"}  # used by net/listeners.py and topics/configs.py
+# By name: the allowed values, and whether the setting is a list of these values, separated by commas.
 _WORDS: Mapping[str, tuple[frozenset[str], bool]] = {
     "group.consumer.assignors": (frozenset({"uniform", "range"}), True),
     "group.consumer.migration.policy": (frozenset({"bidirectional", "upgrade", "downgrade", "disabled"}), False),
@@ -187,7 +204,7 @@ _WORDS: Mapping[str, tuple[frozenset[str], bool]] = {
     "sasl.enabled.mechanisms": (frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"}), True),
     "ssl.client.auth": (frozenset({"none", "requested", "required"}), False),
 }
-_SAME = {  # other names of words, in lower case
+_SAME = {  # other spellings of allowed values, in lower case
     "org.apache.kafka.coordinator.group.assignor.rangeassignor": "range",
     "org.apache.kafka.coordinator.group.assignor.uniformassignor": "uniform",
 }
@@ -250,7 +267,11 @@ _KINDS: Mapping[str, type] = {
 
 
 def read_properties(lines: Iterable[str]) -> dict[str, str]:
-    """``key=value`` lines, as in Kafka's server.properties; ``#`` and ``!`` begin comments. Raises: SettingsError."""
+    """Return the values by name of the lines of a server.properties file: ``name=value``, ``#`` or ``!`` for comments.
+
+    Raises:
+        SettingsError: A line has no ``=``.
+    """
     properties: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         text = line.strip()
@@ -268,7 +289,7 @@ def _kafka_name(attribute: str) -> str:
 
 
 def is_ours(name: str) -> bool:
-    """Whether a setting has an effect here."""
+    """Return whether a setting has an effect in mockbroker. ``name``: Kafka's name."""
     return _attribute(name) in _KINDS and name == _kafka_name(_attribute(name))
 
 
@@ -277,7 +298,11 @@ def _attribute(name: str) -> str:
 
 
 def _accepted(name: str, value: object) -> str:
-    """A value of a setting without effect, as text. Raises: SettingsError if no release of Kafka takes it."""
+    """Return the value of a setting without effect, as text.
+
+    Raises:
+        SettingsError: The setting is unknown, or no release of Kafka accepts the value.
+    """
     known = definitions(name)
     if not known:
         near = nearest(name, set(map(_kafka_name, _KINDS)))

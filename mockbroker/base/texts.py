@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kwire import ErrorCode
 
-LONGEST_QUOTED = 1_000  # characters of a client's text in a message, which may otherwise exceed the limit of a string
+LONGEST_QUOTED = 1_000  # maximum characters of a client's text in a message, as the size of a string is limited
 
 OF_ERRORS = {  # Kafka's default message of each error
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",

@@ -1,4 +1,4 @@
-"""The keys of the broker's deadlines. The key of a group's next deadline is its id, a plain string for speed."""
+"""The keys of the broker's deadlines. The key of a group's next deadline is the group id, a plain string for speed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mockbroker.base.effects import Dismiss, Ticket
 
 @dataclass(frozen=True, slots=True)
 class FetchDue:
-    """The end of the wait of a pending Fetch (``max_wait_ms``)."""
+    """The end of the maximum wait of a pending Fetch (``max_wait_ms``)."""
 
     ticket: Ticket
 
@@ -26,7 +26,7 @@ class DismissDue:
 
     Attributes:
         ticket: The request.
-        what: The response and the reason for closing the connection.
+        what: The response and the reason for closing the connection; None in a key that is only compared.
     """
 
     ticket: Ticket

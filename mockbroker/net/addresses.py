@@ -1,4 +1,4 @@
-"""The addresses that brokers advertise: those of ``advertised.listeners``, or a reachable address of this machine."""
+"""The addresses that brokers advertise: from ``advertised.listeners``, else a reachable address of this machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Addresses:
     """The advertised addresses of a cluster.
 
     Args:
-        settings: ``advertised.listeners`` is read.
+        settings: The broker configuration with ``advertised.listeners``.
         listeners: The listeners of each broker.
         host: The address that the listeners are bound to.
 
@@ -34,7 +34,13 @@ class Addresses:
         self._host = reachable(host)
 
     def of(self, listener: str, number: int, port: int) -> tuple[str, int]:
-        """Return the advertised host and port of a listener that broker ``number`` (from 0) has bound to ``port``."""
+        """Return the advertised host and port of a listener of one broker.
+
+        Args:
+            listener: Name of the listener.
+            number: Index of the broker, from 0.
+            port: Port that the listener is bound to.
+        """
         setting = self._advertised.get(listener, Advertised("", 0))
         return setting.host or self._host, setting.port + number if setting.port else port
 

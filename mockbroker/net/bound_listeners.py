@@ -1,4 +1,4 @@
-"""The listening sockets of the brokers: they accept connections, and keep the ports of stopped brokers reserved."""
+"""The listening sockets of the brokers, and the sockets that reserve the ports of stopped brokers."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ OUT_OF_FILES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 @dataclass(frozen=True, slots=True)
 class BoundListener:
-    """A listening socket of one listener of one broker.
+    """A listener of a broker with its listening socket.
 
     Attributes:
         node: Id of the broker.
-        sock: The socket.
+        sock: The listening socket.
         name: Name of the listener.
-        tls: The TLS context, if connections use TLS.
+        tls: TLS context of the connections; None if they do not use TLS.
         sasl: True if clients authenticate with SASL.
     """
 
@@ -49,9 +49,9 @@ class StoppedListener:
     """A listener of a stopped broker, whose port is reserved until the broker restarts.
 
     Attributes:
-        listener: The listener as it was.
-        address: Host and port.
-        held: A bound socket that reserves the port; None if another process has taken it.
+        listener: The listener before the stop; its socket is closed.
+        address: Host and port that the listener was bound to.
+        held: Bound socket that reserves the port; None if another process uses the port.
     """
 
     listener: BoundListener
@@ -59,21 +59,21 @@ class StoppedListener:
     held: socket.socket | None = None
 
     def hold(self) -> None:
-        """Bind without listening: connections are refused, and the system gives the port to no other process."""
+        """Bind a socket without listening: connections are refused, and no other process can use the port."""
         with suppress(OSError):
             self.held = _bound(*self.address)
 
     def release(self) -> None:
-        """Free the port."""
+        """End the reservation of the port."""
         if self.held is not None:
             self.held.close()
             self.held = None
 
     def listen(self) -> BoundListener:
-        """Listen again.
+        """Listen at the address again, and return the listener with its new socket.
 
         Raises:
-            OSError: Another process listens at the address; the port is reserved again if possible.
+            OSError: Another process uses the port; the port is reserved again if possible.
         """
         sock = self.held = self.held or _bound(*self.address)
         try:
@@ -101,7 +101,7 @@ class Listeners:
         self._nursery: trio.Nursery | None = None
 
     def start(self, nursery: trio.Nursery) -> None:
-        """Accept connections, in one task of the nursery per listener."""
+        """Start a task per listener that accepts connections."""
         self._nursery = nursery
         for listener in self.bound:
             nursery.start_soon(self._accept, listener)
@@ -133,7 +133,7 @@ class Listeners:
         """Listen again at the addresses of a stopped broker.
 
         Raises:
-            OSError: Another process listens at one of them.
+            OSError: Another process uses one of the ports; then the broker remains stopped.
         """
         assert self._nursery is not None
         returning = [stopped for stopped in self._stopped if stopped.listener.node == node]
@@ -172,7 +172,7 @@ class Listeners:
                 return  # closed by replace or stop
             except OSError as error:
                 if error.errno in OUT_OF_FILES:
-                    log.warning("cannot accept: %s", error)
+                    log.warning("cannot accept connections: %s", error)
                     await trio.sleep(BACK_OFF)
                 # else no more connections are pending, or the peer closed the connection before it was accepted
 

@@ -16,11 +16,11 @@ class BrokerTime:
     """A clock that follows trio's clock and can be stopped, advanced and resumed.
 
     Args:
-        stopped: Start as a stopped clock.
+        stopped: True to start with a stopped clock.
 
     Attributes:
-        read: Returns the broker time in seconds.
-        real: True while ``read`` is ``trio.current_time`` itself.
+        read: Function that returns the broker time in seconds.
+        real: True while ``read`` is the function ``trio.current_time`` itself.
     """
 
     __slots__ = ("_lag", "_stopped_at", "read", "real")
@@ -30,10 +30,14 @@ class BrokerTime:
         self.restart(stopped=stopped)
 
     def restart(self, *, stopped: bool) -> None:
-        """Return to trio's time, and stop there if ``stopped``. Times read before are no longer valid."""
+        """Set the broker time to trio's time; earlier broker times are no longer valid.
+
+        Args:
+            stopped: True to stop the clock at this time.
+        """
         self.real = True
-        self._lag = 0.0  # seconds that the running clock is behind trio's
-        self._stopped_at: float | None = None  # the time that a stopped clock shows
+        self._lag = 0.0  # trio's time minus the broker time, in seconds, while the clock runs
+        self._stopped_at: float | None = None  # the broker time of a stopped clock; None while the clock runs
         self.read = trio.current_time
         if stopped:
             self.stop()
@@ -49,12 +53,12 @@ class BrokerTime:
         self.read, self.real = self._read_stopped, False
 
     def resume(self) -> None:
-        """Let a stopped clock run, from the time that it shows."""
+        """Start a stopped clock, at the broker time at which it was stopped."""
         if self._stopped_at is not None:
             self._run_from(self._stopped_at)
 
     def move_to(self, at: float) -> None:
-        """Set a later time; the clock stays stopped or running."""
+        """Set the broker time to a later time in seconds; a stopped clock remains stopped."""
         if self._stopped_at is None:
             self._run_from(at)
         else:

@@ -13,21 +13,29 @@ from kwire.frames import FrameBuffer
 from mockbroker.base.effects import Call, Client, Reply, Ticket
 from mockbroker.broker.router import Router, Served, UnsupportedVersion
 
-BEFORE_ID, AFTER_ID = slice(4), slice(8, None)  # of a frame: API key and version; what follows the correlation id
+BEFORE_ID, AFTER_ID = slice(4), slice(8, None)  # bytes of a frame before and after the correlation id
 NO_TAGS = b"\0"
 PRODUCE = ApiKey.PRODUCE
 NO_REQUEST = "a response without a pending request"
 _size_at = struct.Struct(">h").unpack_from
 _id_at = struct.Struct(">i").unpack_from
-REPEATED = 512  # bytes; up to this size a parsed request is kept, as clients repeat heartbeats and fetches
-UNCOUNTED = 64  # bytes; up to this size a response, as of a heartbeat, is not counted against the response limit
-EXPLAINED = 8_192  # bytes of a malformed request that are parsed again to explain the error, which may take 25 ms
-REQUEST_WEIGHT = 8 * 1024 * 1024  # bytes of memory (kwire.limits); a larger request would delay all other clients
+REPEATED = 512  # maximum bytes of a request that is cached after parsing, as clients repeat heartbeats and fetches
+UNCOUNTED = 64  # maximum bytes of a response that is not checked against the response limit, as of a heartbeat
+EXPLAINED = 8_192  # maximum bytes of a malformed request that is parsed again to explain the error, in up to 25 ms
+REQUEST_WEIGHT = 8 * 1024 * 1024  # maximum bytes of memory of a request (kwire.limits): more would delay other clients
 
 
 @dataclass(slots=True)
 class _Parsed:
-    """A parsed request that may be repeated byte for byte. ``rest``: its bytes after the correlation id."""
+    """A parsed request, cached because clients often send the same bytes again.
+
+    Attributes:
+        rest: Bytes of the frame after the correlation id.
+        api_key: API key.
+        version: API version.
+        client: Sender of the request.
+        request: The decoded message.
+    """
 
     rest: bytes
     api_key: int
@@ -41,14 +49,14 @@ class ClientRequests:
 
     Args:
         connection: Number of the connection.
-        node: Id of the broker that accepted it.
+        node: Id of the broker that accepted the connection.
         host: Address of the client.
-        router: Its broker's settings and served APIs are used.
-        listener: Name of the listener that accepted it.
+        router: The router; its broker has the request size limits and the served APIs.
+        listener: Name of the listener that accepted the connection.
 
     Attributes:
-        ticket: Of the pending request, if there is one.
-        taken: How many requests ``next_call`` has returned.
+        ticket: Ticket of the pending request; None if no request is pending.
+        taken: Number of requests that ``next_call`` has returned.
         frames: Received bytes that are not yet handled.
     """
 
@@ -78,7 +86,8 @@ class ClientRequests:
         """Return the next request; None if more bytes are needed or a request is pending.
 
         Raises:
-            kwire.WireError: The request is malformed or not served; a broker closes the connection.
+            kwire.WireError: The request is malformed, or its API version is not served: the caller must close the
+                connection.
         """
         if self.ticket is not None or not self.frames.held or (frame := self.frames.next_frame()) is None:
             return None
@@ -104,7 +113,7 @@ class ClientRequests:
         return Call(self.ticket, client, request, frame)
 
     def _read_header(self, frame: bytes, served: Served) -> int:
-        """Return the offset of the body. The header is parsed only if the client id has changed."""
+        """Return the byte offset of the request body. The header is parsed only if the client id has changed."""
         at = 8 + len(self._name)
         if self._name and frame.startswith(self._name, 8):
             if not served.flexible_header:
@@ -131,7 +140,7 @@ class ClientRequests:
         Raises:
             LocalProtocolError: No request is pending.
             kwire.WireError: The response cannot be encoded.
-            ResponseTooLargeError: The response exceeds the limit for all responses.
+            ResponseTooLargeError: The response exceeds ``mockbroker.response.max.bytes``.
         """
         if self.ticket is None:
             raise LocalProtocolError(NO_REQUEST)

@@ -1,4 +1,4 @@
-"""Writes to the data directory in a thread; the pump holds responses until all earlier changes are on disk."""
+"""The writer of the data directory, in a thread; the pump holds responses until all earlier changes are on disk."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from mockbroker.storage.disk import DataDirError
 
 
 class Durability:
-    """Writes the changes of a cluster to its data directory.
+    """The writer of the changes of a cluster to the data directory.
 
     Args:
-        pump: Holds the responses that wait for the disk.
-        data_dir: The directory.
-        turn: Serves the connections that are ready.
+        pump: The pump, which holds the responses until the data is on disk.
+        data_dir: The data directory.
+        turn: Function that serves queued connections for a slice of work.
 
     Attributes:
         failure: The error of a failed write, after which no client gets a response; None if there was none.
@@ -31,14 +31,15 @@ class Durability:
         self._unsynced = trio.Event()
 
     def wake(self) -> None:
-        """Start to write if there are unsynced changes."""
+        """Wake the task that writes, if there are unsynced changes."""
         if self._pump.unsynced:
             self._unsynced.set()
 
     async def run(self, fail: Callable[[], None]) -> None:
-        """Write changes as they are made, and release the responses that wait for them.
+        """Write changes as they are made, and release the responses that wait for them, until a write fails.
 
-        ``fail``: called when a write fails; the state of the disk is then unknown.
+        Args:
+            fail: Function that is called when a write fails; the content of the disk is then unknown.
         """
         while True:
             await self._unsynced.wait()

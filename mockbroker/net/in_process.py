@@ -25,6 +25,12 @@ class InProcessConnection:
 
     A request is handled before ``ask`` yields to other tasks, and no bytes are in transit. So with
     ``trio.testing.MockClock`` time jumps from one deadline of the broker to the next.
+
+    Args:
+        pump: The pump of the cluster, which gets the connection.
+        requests: The protocol side of the connection.
+        client_id: The ``client.id`` of the request headers.
+        serve: Function that serves the connection at once.
     """
 
     def __init__(
@@ -39,7 +45,7 @@ class InProcessConnection:
 
     @property
     def closed(self) -> str:
-        """Why the connection is closed; "" while it is open."""
+        """Reason why the connection was closed; "" while it is open."""
         return self._connection.reason
 
     async def ask(self, request: Any, version: int | None = None, *, answered: bool = True) -> Any:
@@ -51,7 +57,7 @@ class InProcessConnection:
         Args:
             request: A request message of ``kwire.messages``.
             version: Version of the API; None for the newest that the broker serves.
-            answered: False for a Produce with acks=0, which has no response; None is returned.
+            answered: False for a Produce with acks=0, which has no response: then return None.
 
         Raises:
             ConnectionClosedError: The connection is closed.
@@ -105,11 +111,11 @@ class InProcessConnection:
 class BrokerEnd(Connection):
     """The broker's end of an in-process connection.
 
-    Its responses do not wait until the data they acknowledge is on disk.
+    Responses on the connection do not wait until the data that they acknowledge is on disk.
 
     Attributes:
-        reason: Why the connection is closed; "" while it is open.
-        woken: Set when a response has arrived or the connection is closed.
+        reason: Reason why the connection was closed; "" while it is open.
+        woken: Event that is set when a response has arrived or the connection is closed.
     """
 
     __slots__ = ("_side", "reason", "woken")

@@ -1,4 +1,4 @@
-"""The settings ``listeners``, ``advertised.listeners`` and ``listener.security.protocol.map``, and users."""
+"""Parsers of the settings for listeners (``listeners`` and others) and SASL users (``mockbroker.users``)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Advertised:
     """An entry of ``advertised.listeners``.
 
     Attributes:
-        host: Host that clients connect to; "" for the broker's.
-        port: Port of the first broker, broker n has port + n; 0 for the port that is bound.
+        host: Host that clients connect to; "" for the host that the listener is bound to.
+        port: Port of broker 0, broker n has ``port + n``; 0 for the port that the listener is bound to.
     """
 
     host: str
@@ -35,8 +35,8 @@ class Listener:
     Attributes:
         name: Name of the listener, in capitals.
         protocol: Security protocol, one of PROTOCOLS.
-        port: Port of the first broker; 0 for any free port, None for the next after the listeners before it.
-        host: Host, if the setting has one.
+        port: Port of the first broker; 0 for any free port, None if the setting contains no port.
+        host: Host; "" if the setting contains no host.
     """
 
     name: str
@@ -56,8 +56,11 @@ class Listener:
 def of_settings(settings: Settings, *, users: bool = False) -> tuple[Listener, ...]:
     """Return the listeners of each broker, at least one.
 
-    The default is one PLAINTEXT listener, or SASL_PLAINTEXT if there are users. The security protocol of a name comes
-    from ``listener.security.protocol.map``; the name of a protocol needs no entry there.
+    A listener whose name is a security protocol needs no entry in ``listener.security.protocol.map``.
+
+    Args:
+        settings: The broker configuration.
+        users: True if there are SASL users: then the default is one SASL_PLAINTEXT listener instead of PLAINTEXT.
 
     Raises:
         SettingsError: ``listeners`` or ``listener.security.protocol.map`` is invalid.
@@ -73,6 +76,10 @@ def of_settings(settings: Settings, *, users: bool = False) -> tuple[Listener, .
 
 def advertised(settings: Settings, listeners: Iterable[Listener]) -> dict[str, Advertised]:
     """Return the entries of ``advertised.listeners`` by the name of the listener.
+
+    Args:
+        settings: The broker configuration.
+        listeners: The listeners of a broker; no other listener may be advertised.
 
     Raises:
         SettingsError: The setting is invalid or names an unknown listener.
@@ -100,17 +107,17 @@ def _checked_port(setting: str, port: int) -> int:
 
 
 def _entries(listeners: str, settings: Settings) -> list[str]:
-    """Return the entries of a list of listeners, without those of controllers, which mockbroker does not have."""
+    """Return the entries of a list of listeners, except the listeners of controllers, which do not exist here."""
     controllers = {name.strip().upper() for name in settings.others.get(CONTROLLERS, "").split(",")}
     texts = [text.strip() for text in listeners.split(",") if text.strip()]
     return [text for text in texts if text.partition("://")[0].upper() not in controllers]
 
 
 def users_of(text: str) -> dict[str, str]:
-    """Return the passwords by user name of ``alice:secret,bob:other``.
+    """Return the passwords by user name from a text such as ``alice:secret,bob:other``.
 
     Raises:
-        SettingsError: The text has another form or names a user twice.
+        SettingsError: The text has another form or contains a user twice.
     """
     passwords: dict[str, str] = {}
     for entry in filter(None, (entry.strip() for entry in text.split(","))):
@@ -124,14 +131,15 @@ def users_of(text: str) -> dict[str, str]:
 
 
 def port_for(listeners: Iterable[Listener], name: str, base: int, brokers: int, number: int) -> int:
-    """Return the port of a listener of broker ``number`` (from 0); 0 for any free port.
+    """Return the port of a listener of one broker; 0 for any free port.
 
     Args:
-        listeners: All listeners of each broker.
-        name: The listener.
-        base: First port for the listeners that set none: each of them has a range of ``brokers`` ports.
+        listeners: The listeners of each broker.
+        name: Name of the listener.
+        base: First port for the listeners without a port, each of which gets a range of ``brokers`` ports; 0 for any
+            free port.
         brokers: Number of brokers.
-        number: Index of the broker.
+        number: Index of the broker, from 0.
     """
     for index, listener in enumerate(listeners):
         if listener.name == name:
@@ -156,7 +164,7 @@ def _listener(entry: str, protocols: dict[str, str]) -> Listener:
 
 
 def _security_protocols(text: str) -> dict[str, str]:
-    """Return the security protocol by listener name of ``listener.security.protocol.map``."""
+    """Return the security protocols by listener name. ``text``: value of ``listener.security.protocol.map``."""
     protocols = {}
     for entry in filter(None, (entry.strip() for entry in text.split(","))):
         name, _, protocol = entry.partition(":")

@@ -1,8 +1,8 @@
 """The pump: decides which connection is served next, holds responses until data is on disk, and closes connections.
 
-It uses no socket, no clock and no task. A shell derives its connections from ``Connection``, passes those that have
-requests to ``enqueue``, and calls ``turn``; net/sockets.py does so with sockets, lab/simulation/shell.py in virtual
-time.
+The pump uses no socket, no clock and no task. A shell implements ``Connection``, passes each connection with requests
+to ``enqueue``, and calls ``turn``: net/sockets.py is the shell with sockets, lab/simulation/shell.py the shell in
+virtual time.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from mockbroker.broker.stages import Stage
 
 log = logging.getLogger("mockbroker")
 
-WRITE_AHEAD = 1 << 20  # bytes of responses collected before they are sent
+WRITE_AHEAD = 1 << 20  # maximum bytes of responses that are collected before they are sent
 SLICE = 0.005  # seconds of work after which other tasks run
-IN_A_ROW = 64  # requests of one connection that are served before other connections are served
-ONCE_SLOW, MOST_SLOW = 2, 16  # one slow slice does not make a connection heavy: another process may have run
-LARGE = 65_536  # bytes of buffered requests from which a connection is heavy, and served after the others
+IN_A_ROW = 64  # maximum requests of one connection that are served before other connections are served
+ONCE_SLOW, MOST_SLOW = 2, 16  # ``Connection.slow`` after one slow turn, which is not yet heavy; and its maximum
+LARGE = 65_536  # maximum bytes that a connection buffers before it is heavy, and served after the others
 
 
 class Disk(Protocol):
-    """The numbers of the changes that were made and that are durable; a response waits for those made before it."""
+    """The progress of the disk: changes are numbered, and a response waits until all earlier changes are durable."""
 
     @property
     def collected(self) -> int:
@@ -39,12 +39,16 @@ class Disk(Protocol):
 
     @property
     def synced(self) -> int:
-        """Number of the last change that is durable, as are all before it."""
+        """Number of the last durable change; all earlier changes are durable too."""
         ...
 
 
 class Requests(Protocol):
-    """The requests of one connection, of which one at a time is pending. ``ticket``: of the pending one."""
+    """The requests of one connection, of which at most one is pending.
+
+    Attributes:
+        ticket: Ticket of the pending request; None if no request is pending.
+    """
 
     ticket: Ticket | None
 
@@ -64,7 +68,7 @@ class Connection(ABC):
     """A client connection as the pump sees it; the shell adds input and output.
 
     Attributes:
-        number: Number of the connection, which the tickets of its requests carry.
+        number: Number of the connection; the tickets of its requests contain it.
         peer: Address of the client, for the log.
         requests: The requests that have arrived.
         stages: Stages that a request passes before it is handled, such as authentication.
@@ -76,9 +80,9 @@ class Connection(ABC):
         closing: True if the connection is closed once the held responses have been sent.
         closed: True if the connection is closed.
         queued: True while the connection is queued to be served.
-        slow: Grows with each turn that takes longer than a slice, and falls with each that does not.
-        weighed: True if the connection buffered bytes when they were last counted.
-        work: The rest of a request that is handled in slices.
+        slow: Counter that increases by ONCE_SLOW with each turn longer than SLICE, and decreases by 1 with each other.
+        weighed: True if the connection buffered bytes when its bytes were last counted.
+        work: Remaining work on a request that is handled in slices; None if there is none.
     """
 
     __slots__ = (
@@ -119,7 +123,7 @@ class Connection(ABC):
     @property
     @abstractmethod
     def buffered(self) -> int:
-        """Number of bytes received and not yet served."""
+        """Number of bytes that were received but not yet handled."""
 
     @property
     @abstractmethod
@@ -128,16 +132,16 @@ class Connection(ABC):
 
     @abstractmethod
     def answer(self, reply: Reply) -> int:
-        """Encode a response to the pending request and add it to the unsent ones; return how many bytes these have.
+        """Encode the response to the pending request for sending; return the number of bytes of all unsent responses.
 
         Raises:
             kwire.WireError: The response cannot be encoded.
-            ResponseTooLargeError: The response exceeds the limit for all responses.
+            ResponseTooLargeError: The response exceeds ``mockbroker.response.max.bytes``.
         """
 
     @abstractmethod
     def send(self) -> bool:
-        """Send as much as the peer accepts now, and set ``draining`` if bytes remain; False if the connection broke."""
+        """Send as much as the peer accepts now; if bytes remain, set ``draining``. Return False if sending failed."""
 
     @abstractmethod
     def hang_up(self, reason: str) -> None:
@@ -150,11 +154,11 @@ class Connection(ABC):
         """Stop reading."""
 
     def answered_later(self) -> None:  # noqa: B027 - a shell may have nothing to do
-        """Called when a pending request of this connection is answered while another connection is served."""
+        """Note that a pending request of this connection was answered while another connection was served."""
 
     @property
     def send_buffer_full(self) -> bool:
-        """True if so many responses are held that no further request is served."""
+        """True if the held responses exceed WRITE_AHEAD; then no further request is served."""
         return self.held and self.unsent > WRITE_AHEAD
 
 
@@ -165,10 +169,10 @@ class Pump:
     request or has buffered many bytes.
 
     Args:
-        router: Handles the requests.
-        stopwatch: Returns seconds from an arbitrary start, to measure work.
+        router: The router, which handles the requests.
+        stopwatch: Function that returns seconds since an arbitrary time, to measure work.
         disk: The disk that responses wait for; None if the cluster is in memory only.
-        in_a_row: Requests of one connection that are served before other connections are served.
+        in_a_row: Maximum number of requests of one connection that are served before other connections are served.
 
     Attributes:
         connections: The open connections by number.
@@ -191,14 +195,14 @@ class Pump:
         self.set_budgets()
 
     def set_budgets(self) -> None:
-        """Set the budgets from the broker's settings. No connection is open."""
+        """Set the budgets from the broker's settings. No connection may be open."""
         settings = self.router.broker.settings
         requests, responses = settings.queued_max_request_bytes, settings.mockbroker_queued_max_response_bytes
         self.requests = Budget("bytes of unfinished requests", "queued.max.request.bytes", requests)
         self.responses = Budget("bytes of unread responses", "mockbroker.queued.max.response.bytes", responses)
 
     def restart(self) -> None:
-        """Drop all unfinished requests, because the broker was replaced. Every connection is closed."""
+        """Drop all unfinished requests, because the broker was replaced. No connection may be open."""
         self._ready.clear()
         self._heavy.clear()
         self._held.clear()
@@ -221,9 +225,12 @@ class Pump:
         return len(self._ready) + len(self._heavy)
 
     def turn(self, now: float) -> bool:
-        """Serve queued connections for about a slice; return True if some remain. ``now``: the broker time.
+        """Serve queued connections for about SLICE seconds; return True if connections remain in the queue.
 
-        Heavy connections are served after the others, and one of them at least in every second turn.
+        Heavy connections are served after the others; at least every second turn serves one heavy connection.
+
+        Args:
+            now: The broker time in seconds.
         """
         ready, heavy, stopwatch = self._ready, self._heavy, self._stopwatch
         began = stopwatch()
@@ -242,17 +249,17 @@ class Pump:
         return bool(ready or heavy)
 
     def serve(self, connection: Connection, now: float) -> None:
-        """Serve a connection at once."""
+        """Serve a connection at once. ``now``: the broker time in seconds."""
         self._serve(connection, now, self._stopwatch())
 
     def _serve(self, connection: Connection, now: float, began: float) -> float:
-        """Handle complete requests of a connection and send the responses; further requests wait for its next turn.
+        """Handle complete requests of a connection for at most SLICE seconds, and send the responses.
 
         A request that cannot be read, or whose handler fails, closes this connection only.
 
         Args:
             connection: The connection.
-            now: The broker time.
+            now: The broker time in seconds.
             began: The present reading of the stopwatch.
 
         Returns:
@@ -278,8 +285,17 @@ class Pump:
                 self.close_if_over(connection)
         return ended
 
-    def _serve_requests(self, connection: Connection, now: float, until: float) -> bool:
-        """Handle complete requests until ``until`` or ``in_a_row`` is reached; True if there may be more of them."""
+    def _serve_requests(self, connection: Connection, now: float, stop_at: float) -> bool:
+        """Handle complete requests of a connection, at most ``in_a_row`` (see Pump).
+
+        Args:
+            connection: The connection.
+            now: The broker time in seconds.
+            stop_at: Reading of the stopwatch after which no further request is handled.
+
+        Returns:
+            True if complete requests may remain.
+        """
         requests, stopwatch = connection.requests, self._stopwatch
         for _ in range(self._in_a_row):
             if connection.closed or connection.draining or connection.closing:
@@ -292,23 +308,23 @@ class Pump:
                 self._refuse(connection, str(error))
                 return False
             except Exception as error:
-                self.fail(connection, "its request could not be read", error)
+                self.fail(connection, "internal error while reading its request", error)
                 return False
             if call is None:
                 return False
             self.handle(connection, call, now)
-            if stopwatch() > until:
+            if stopwatch() > stop_at:
                 break
         return connection.requests.ticket is None
 
     def resume(self, connection: Connection, now: float) -> bool:
-        """Handle the next slice of a request, even if its connection is closed; True if there may be more to serve."""
+        """Handle the next slice of a request, even if its connection is closed; return True if requests may remain."""
         work, connection.work = connection.work, None
         assert work is not None
         try:
             outcomes = work.resume(now)
         except Exception as error:
-            self.fail(connection, "its request failed", error)
+            self.fail(connection, "internal error while handling its request", error)
             return False
         self.deliver(outcomes, connection)
         if connection.closed:
@@ -320,14 +336,16 @@ class Pump:
         try:
             outcomes = self.router.step(call, now, connection.stages)
         except Exception as error:
-            self.fail(connection, "its request failed", error)
+            self.fail(connection, "internal error while handling its request", error)
             return
         self.deliver(outcomes, connection)
 
     def deliver(self, outcomes: Iterable[Outcome], served: Connection | None = None) -> None:
-        """Add each response to its connection, and keep unfinished work for a later turn.
+        """Add each response to the unsent responses of its connection, and store unfinished work for a later turn.
 
-        ``served``: the connection that is being served.
+        Args:
+            outcomes: Responses, closed connections and unfinished work.
+            served: The connection that is being served; None if none is.
         """
         for outcome in outcomes:
             connection = self.connections.get(outcome.ticket.connection)
@@ -350,13 +368,13 @@ class Pump:
                 self._refuse(connection, outcome.reason)
 
     def _keep_work(self, work: Unfinished, connection: Connection | None) -> None:
-        """Continue with the request in the connection's next turn, even if it is closed: no request is half done."""
+        """Queue the remaining work on a request, even if its connection is closed, so that no request is half done."""
         if connection is not None:
             connection.work = work
             self.enqueue(connection)
 
     def unclaimed(self, outcome: Outcome) -> None:
-        """Called with a response whose connection has been closed."""
+        """Discard a response whose connection has been closed. A simulation overrides this method."""
 
     def _answer(self, connection: Connection, reply: Reply) -> None:
         try:
@@ -365,7 +383,7 @@ class Pump:
             self._refuse(connection, str(error))
             return
         except Exception as error:
-            self.fail(connection, "its response could not be encoded", error)
+            self.fail(connection, "internal error while encoding its response", error)
             return
         if self.disk is not None:
             connection.after = self.disk.collected
@@ -385,7 +403,7 @@ class Pump:
             self.close(connection)
 
     def hold(self, connection: Connection) -> bool:
-        """Hold the unsent responses if an earlier change is not durable, until ``release``; return whether it does."""
+        """Hold the unsent responses until ``release`` if an earlier change is not durable; return whether it is not."""
         if self.disk is None or not connection.durable or connection.after <= self.disk.synced:
             return False
         if not connection.held:
@@ -411,7 +429,13 @@ class Pump:
     # --- closing ---
 
     def fail(self, connection: Connection, what: str, error: Exception) -> None:
-        """Log an exception of the broker and close the connection whose request caused it."""
+        """Log an internal error of the broker, and close the connection whose request caused the error.
+
+        Args:
+            connection: The connection.
+            what: Phrase for the log that names the failed step.
+            error: The exception.
+        """
         log.exception("%s: closed, %s", connection.peer, what)
         self.close_after_flush(connection, f"{what}: {error!r}")
 
@@ -420,7 +444,7 @@ class Pump:
         self.close_after_flush(connection, reason)
 
     def close_after_flush(self, connection: Connection, reason: str) -> None:
-        """Send the earlier responses, as far as the peer accepts them, then close; held ones are sent first."""
+        """Send the unsent responses, as far as the peer accepts them, then close; wait until no response is held."""
         self.flush(connection)
         if connection.held:
             connection.closing = True
@@ -434,7 +458,7 @@ class Pump:
             self.close(connection)
 
     def stop(self, node: int) -> None:
-        """Drop the unfinished requests to a broker that has stopped. Its connections are closed by the caller."""
+        """Drop the unfinished requests to a stopped broker; the caller must close its connections."""
         for connection in self._heavy:
             if connection.requests.node == node:
                 connection.work = None

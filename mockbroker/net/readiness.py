@@ -1,4 +1,4 @@
-"""Readiness of sockets: by epoll, or with one task per socket. ``best_watch`` picks epoll where it is available.
+"""Watchers of readable sockets: with epoll, or with one task per socket where the platform has no epoll.
 
 One wait of a trio task costs as much as three requests. With epoll, sockets are registered once, a single task waits
 for all of them, and handles those that are readable without waiting again.
@@ -17,14 +17,15 @@ from trio.lowlevel import wait_readable
 T = TypeVar("T")
 A = TypeVar("A", contravariant=True)
 Ready = Callable[[Sequence[T]], bool]  # called with the items of readable sockets; returns True to let other tasks run
-MAX_EVENTS = 64  # sockets of one poll; epoll rotates, so that none starves
-MAX_POLLS = 4  # before other tasks run: listeners, timer, tests
+MAX_EVENTS = 64  # maximum sockets that one poll reports; the next poll continues with the other sockets
+MAX_POLLS = 4  # maximum polls before other tasks run: listeners, timer, tests
 
 
 class Watch(Protocol[A]):
-    """Reports readable sockets, as long as they are readable, to a callback that gets the item of each socket.
+    """A watcher that reports readable sockets, as long as they are readable, to the callback ``Ready``.
 
-    A socket is added once, while ``run`` runs, and removed before it is closed.
+    The callback gets the item that was added with each socket. A socket must be added only once, while ``run`` runs,
+    and removed before it is closed.
     """
 
     async def run(self) -> None:
@@ -36,13 +37,13 @@ class Watch(Protocol[A]):
     def add(self, sock: socket.socket, item: A) -> None: ...
 
     def remove(self, sock: socket.socket) -> None:
-        """Stop watching a socket. It must be open; it need not be watched."""
+        """Stop watching an open socket; do nothing if the socket is not watched."""
 
     def close(self) -> None: ...
 
 
 class EpollWatch(Generic[T]):
-    """One task that waits for all sockets, with a level-triggered epoll."""
+    """A watcher with one task that waits for all sockets, by level-triggered epoll."""
 
     def __init__(self, ready: Ready[T]) -> None:
         self._ready = ready
@@ -77,7 +78,7 @@ class EpollWatch(Generic[T]):
 
 
 class TaskWatch(Generic[T]):
-    """One task per socket, for platforms without epoll."""
+    """A watcher with one task per socket, for platforms without epoll."""
 
     def __init__(self, ready: Ready[T]) -> None:
         self._ready = ready
@@ -111,5 +112,5 @@ class TaskWatch(Generic[T]):
 
 
 def best_watch(ready: Ready[T]) -> Watch[T]:
-    """Return the faster kind of watch that the platform has."""
+    """Return the fastest watcher that the platform supports. ``ready``: the callback that gets readable sockets."""
     return EpollWatch(ready) if hasattr(select, "epoll") else TaskWatch(ready)

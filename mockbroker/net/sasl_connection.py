@@ -13,12 +13,12 @@ from mockbroker.net.connection import ClientRequests
 
 
 class SaslRequests(ClientRequests):
-    """The requests of a client that has to authenticate first.
+    """The requests of a connection to a SASL listener: SASL tokens and Kafka requests.
 
     Args:
-        connection: Number of the connection.
-        client: The client, with the broker and the listener that it is connected to.
-        router: Its broker's settings and served APIs are used.
+        connection: Id of the connection.
+        client: The client, with the broker and the listener that the client is connected to.
+        router: The router; its broker has the request size limits and the served APIs.
         authentication: The state of the client's authentication.
     """
 
@@ -33,7 +33,7 @@ class SaslRequests(ClientRequests):
         if self.ticket is not None or (frame := self.frames.next_frame()) is None:
             return None
         self.taken += 1
-        self.ticket = Ticket(self.connection, 0, ApiKey.SASL_AUTHENTICATE, 0)  # a bare token is handled as one
+        self.ticket = Ticket(self.connection, 0, ApiKey.SASL_AUTHENTICATE, 0)  # as with SaslAuthenticate
         return Call(self.ticket, self._client, Token(frame), frame)
 
     def answer(self, reply: Reply) -> bytes:

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 
 class Server:
-    """Serves the brokers of one cluster.
+    """The server of all brokers of one cluster.
 
     Args:
-        router: Handles the requests.
+        router: The router, which handles the requests.
         bound: The listening sockets of all brokers.
-        watch: Makes the watch that reports readable connections.
-        data_dir: Directory of a persistent cluster; None if the cluster is in memory only.
-        clock: The broker's clock; None for a running one.
+        watch: Function that creates the watcher of readable connections.
+        data_dir: Data directory of a persistent cluster; None if the cluster is in memory only.
+        clock: The broker's clock; None for a new running clock.
     """
 
     def __init__(
@@ -92,9 +92,11 @@ class Server:
             self._sockets.close()
 
     def restart(self, broker: Broker, bound: Sequence[BoundListener] | None = None) -> None:
-        """Replace the broker, as for a cluster that was just started. Every connection is closed.
+        """Close every connection, and replace the broker by one of a cluster that was just started.
 
-        ``bound``: listening sockets that replace the present ones.
+        Args:
+            broker: The new broker.
+            bound: Listening sockets that replace the present listening sockets; None to keep these.
         """
         self._hang_up()
         self.router.restart(broker, self.clock.read())
@@ -105,7 +107,12 @@ class Server:
         self._sockets.check_idle()
 
     def stop_broker(self, node: int, *, abruptly: bool) -> None:
-        """Close the listeners and connections of a broker. ``abruptly``: reset the connections."""
+        """Close the listeners and connections of a broker.
+
+        Args:
+            node: Id of the broker.
+            abruptly: True to reset the connections, False to send finished responses first.
+        """
         self._listeners.stop(node)
         self.pump.stop(node)
         self._sockets.stop(node, abruptly=abruptly)
@@ -122,17 +129,22 @@ class Server:
         """Listen again at the addresses of a stopped broker.
 
         Raises:
-            OSError: Another process listens at one of them.
+            OSError: Another process uses one of the ports; then the broker remains stopped.
         """
         self._listeners.restart(node)
 
     def perform(self, effects: Effects) -> None:
-        """Deliver the effects of a change that no request made, such as responses to fetches that wait for records."""
+        """Deliver the effects of a change that was not made by a request, such as responses to delayed fetches."""
         self.pump.deliver(self.router.finish(effects, self.clock.read()))
         self._turn()
 
     def connect(self, node: int, client_id: str) -> InProcessConnection:
-        """Return an in-process connection to a broker."""
+        """Return a new in-process connection to a broker.
+
+        Args:
+            node: Id of the broker.
+            client_id: The ``client.id`` of the request headers.
+        """
         requests = ClientRequests(self._new_number(), node, HOST, self.router, self._listeners.bound[0].name)
         return InProcessConnection(self.pump, requests, client_id, self._serve)
 
@@ -141,11 +153,11 @@ class Server:
         self._timekeeper.stop_clock()
 
     def resume_clock(self) -> None:
-        """Let the broker's clock run from the time at which it stopped."""
+        """Start the broker's stopped clock, at the time at which it was stopped."""
         self._timekeeper.resume_clock()
 
     async def advance(self, seconds: float) -> list[Event]:
-        """Serve all requests that have arrived, then advance the broker's clock; return the journal events of both."""
+        """Serve all requests that have arrived, then advance the broker's clock; return the new journal events."""
         return await self._timekeeper.advance(seconds)
 
     def _serve(self, connection: Connection) -> None:
@@ -155,8 +167,11 @@ class Server:
     def _turn(self, client_time: float | None = None) -> bool:
         """Serve connections for a slice, then reschedule the timer and start a write if there are changes.
 
-        ``client_time``: trio's time, if the caller has read it. Returns True if connections remain, which
-        ``_serve_rest`` serves after other tasks have run.
+        Args:
+            client_time: Trio's time in seconds; None if the caller has not read it.
+
+        Returns:
+            True if connections remain, which ``_serve_rest`` serves after other tasks have run.
         """
         remain = self.pump.turn(client_time if client_time is not None and self.clock.real else self.clock.read())
         self._timekeeper.reschedule()
@@ -174,7 +189,11 @@ class Server:
             await trio.lowlevel.checkpoint()
 
     async def _catch_up(self, *, until_idle: bool) -> None:
-        """Read and serve requests that have arrived. ``until_idle``: until none is left, else a turn per connection."""
+        """Read and serve the requests that have arrived.
+
+        Args:
+            until_idle: True to serve until no connection is queued, False for at most one turn per queued connection.
+        """
         await self._sockets.watch.catch_up()
         turns = self.pump.queued  # a turn serves at least one connection
         while self.pump.queued and (turns > 0 or until_idle):

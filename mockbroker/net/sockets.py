@@ -1,8 +1,7 @@
-"""Socket connections: reading, sending to slow readers, and closing idle connections.
+"""Socket connections: reading requests, sending to slow readers, and closing idle connections.
 
-A readable connection is read once, its complete requests are served, and the responses are sent in one call. There is
-no task and no time limit per request. Bytes that cannot be sent at once are sent by a task, and until then the
-connection is not read.
+A readable connection is read once, its complete requests are served, and the responses are sent in one call, without a
+task or a timer per request. A task sends the bytes that cannot be sent at once; meanwhile the connection is not read.
 """
 
 from __future__ import annotations
@@ -31,24 +30,25 @@ from mockbroker.net.tls import TlsError, TlsSocket
 log = logging.getLogger("mockbroker")
 
 READ_SIZE = 65_536  # bytes per recv()
-READ_AHEAD = 65_536  # bytes buffered while a request is pending; with more, the connection is not read
+READ_AHEAD = 65_536  # maximum bytes buffered while a request is pending; with more, the connection is not read
 SEND_TIMEOUT = 30.0  # seconds without progress after which the connection of a slow reader is closed
-FRAME_TIMEOUT = 30.0  # seconds from the first to the last byte of a request
+FRAME_TIMEOUT = 30.0  # maximum seconds from the first to the last byte of a request, or for a TLS handshake
 CHECK_INTERVAL = 5.0  # seconds between two checks for connections that are idle or too slow
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, 0 s: close() drops unsent bytes and sends a reset
 NONCE_BYTES = 18  # random bytes in the server's part of a SCRAM nonce
 
 
 class SocketConnection(Connection):
-    """A socket connection.
+    """A client connection with a socket.
 
     Attributes:
-        frames: Received bytes that are not yet served.
-        sock: The socket, non-blocking.
-        out: Encoded responses that are not sent.
-        watched: True while the connection is read when it is readable.
-        active: When bytes last arrived or a response was made, in seconds of trio's clock.
-        incomplete_since: When the first bytes of a request arrived that is not complete; None if there is none.
+        frames: Received bytes that are not yet handled.
+        sock: The non-blocking socket.
+        out: Encoded responses that are not yet sent.
+        watched: True while the connection is read whenever it is readable.
+        active: Time at which bytes last arrived or a response was last made, in seconds of trio's clock.
+        incomplete_since: Time at which the first bytes of an incomplete request arrived, in seconds of trio's clock;
+            None if no request is incomplete.
     """
 
     __slots__ = ("_owner", "_served", "active", "frames", "incomplete_since", "out", "sock", "watched")
@@ -66,7 +66,7 @@ class SocketConnection(Connection):
         self.active = trio.current_time()
         self.incomplete_since: float | None = None
         self._owner = owner
-        self._served = 0  # how many requests were taken when it was last served
+        self._served = 0  # value of ``requests.taken`` when the connection was last served
 
     @property
     def buffered(self) -> int:
@@ -136,7 +136,7 @@ class SocketConnection(Connection):
 
     @property
     def _full(self) -> bool:
-        """True while input would only be buffered: responses are not read, or earlier requests are not served."""
+        """True while further input should not be read: the client reads no responses, or READ_AHEAD is exceeded."""
         if self.draining or self.send_buffer_full:
             return True
         return (self.requests.ticket is not None or self.queued) and self.frames.held > READ_AHEAD
@@ -146,14 +146,14 @@ class Sockets:
     """All socket connections of a cluster.
 
     Args:
-        pump: Serves the connections.
-        numbers: Returns the number of a new connection.
-        watch: Makes the watch that reports readable connections.
-        turn: Serves queued connections; takes trio's time, returns True if some remain.
+        pump: The pump, which serves the connections.
+        numbers: Function that returns the number of a new connection.
+        watch: Function that creates the watcher of readable connections.
+        turn: Function that serves queued connections: takes trio's time in seconds, returns True if connections remain.
 
     Attributes:
         connections: The open connections by number.
-        watch: The watch; set by ``start``.
+        watch: The watcher of readable connections, created by ``start``.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class Sockets:
         self._pause = trio.CancelScope()  # the pause between two checks for idle connections
 
     def start(self, nursery: trio.Nursery) -> None:
-        """Read and close connections, in tasks of the nursery."""
+        """Start the tasks that read connections and close idle connections."""
         self._nursery = nursery
         self.watch = self._make_watch(self._read)
         nursery.start_soon(self.watch.run)
@@ -206,7 +206,12 @@ class Sockets:
         self.watch.add(sock, connection)
 
     def stop(self, node: int, *, abruptly: bool) -> None:
-        """Close the connections to a broker. ``abruptly``: reset them, without sending finished responses."""
+        """Close the connections to a broker.
+
+        Args:
+            node: Id of the broker.
+            abruptly: True to reset the connections, False to send finished responses first.
+        """
         for connection in list(self.connections.values()):
             if connection.requests.node == node:
                 if abruptly:
@@ -216,7 +221,7 @@ class Sockets:
                 self._pump.close(connection)
 
     def check_idle(self) -> None:
-        """Apply a changed limit for idle connections."""
+        """Check for idle connections now, because ``connections.max.idle.ms`` may have changed."""
         self._pause.cancel()
 
     def close(self) -> None:
@@ -234,7 +239,7 @@ class Sockets:
             self._nursery.start_soon(self._drain, connection)
 
     def _read(self, connections: Sequence[SocketConnection]) -> bool:
-        """Read each of these readable connections once and serve for a turn; return True if connections remain."""
+        """Read each readable connection once, and serve connections for a turn; return True if connections remain."""
         now = trio.current_time()
         for connection in connections:
             if not connection.watched:
@@ -292,7 +297,7 @@ class Sockets:
         self._turn(connection.active)
 
     async def _close_idle(self) -> None:
-        """Close idle connections, and those that are too slow to send a request or to finish a TLS handshake."""
+        """Close connections that are idle, or too slow to send a request or to finish the TLS handshake."""
         while True:
             idle_ms = self._pump.router.broker.settings.connections_max_idle_ms
             idle_limit = inf if idle_ms < 0 else idle_ms / 1000

@@ -1,4 +1,4 @@
-"""The timer of a cluster: one task that runs due deadlines, and a clock that tests stop, advance and resume."""
+"""The timer of a cluster: a task that handles due deadlines, by a clock that tests can stop, advance and resume."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from mockbroker.net.pump import SLICE, Pump
 
 log = logging.getLogger("mockbroker")
 
-ROUNDING = 1e-6  # seconds; rounding error of a sum of steps that is meant to reach a deadline
-LATE = 0.1  # seconds; if the timer wakes this late the process was busy, and requests that have arrived are read first
+ROUNDING = 1e-6  # seconds; maximum rounding error of a sum of steps that should reach a deadline
+LATE = 0.1  # seconds; a timer that wakes later than this reads the requests that have arrived before it continues
 
 
 class CatchUp(Protocol):
-    """Reads and serves the requests that have arrived."""
+    """A function that reads and serves the requests that have arrived."""
 
     def __call__(self, *, until_idle: bool) -> Awaitable[None]:
-        """``until_idle``: until no request is left, else each connection once."""
+        """Serve requests. ``until_idle``: True to serve until no request remains, False for each connection once."""
         ...
 
 
 class Timekeeper:
-    """Runs the deadlines of a broker when they are due.
+    """The timer that handles the deadlines of a broker when they are due.
 
     Args:
-        pump: Delivers the effects of a deadline.
+        pump: The pump, which delivers the effects of a deadline.
         clock: The broker's clock.
-        catch_up: Reads and serves the requests that have arrived.
-        turn: Serves queued connections, as after every change.
-        stopwatch: Returns seconds from an arbitrary start, to measure work.
+        catch_up: Function that reads and serves the requests that have arrived.
+        turn: Function that serves queued connections for a slice of work.
+        stopwatch: Function that returns seconds since an arbitrary time, to measure work.
     """
 
     def __init__(
@@ -57,13 +57,13 @@ class Timekeeper:
         self.attach_clock()
 
     def attach_clock(self) -> None:
-        """Connect the clock to the router's broker, which may be a new one, and wake the timer."""
+        """Connect the clock to the router's present broker, and wake the timer."""
         self._router.broker.to_client_time = self.clock.client_time
         self._router.broker.set_clock_stopped(not self.clock.running)
         self._wake.set()
 
     async def run(self) -> None:
-        """Run deadlines when they are due: the only timer of a cluster."""
+        """Handle deadlines when they are due, until cancelled. This is the only timer of a cluster."""
         while True:
             self._wake_at = self._next_deadline()
             self._wake = trio.Event()
@@ -83,7 +83,7 @@ class Timekeeper:
             await trio.lowlevel.checkpoint()
 
     def reschedule(self) -> None:
-        """Wake the timer if the next deadline is earlier than before."""
+        """Wake the timer if the next deadline is earlier than the time that the timer waits for."""
         if self._next_deadline() < self._wake_at:
             self._wake.set()
 
@@ -95,12 +95,12 @@ class Timekeeper:
             self.attach_clock()
 
     def resume_clock(self) -> None:
-        """Let the broker's clock run from the time at which it stopped."""
+        """Start the broker's stopped clock, at the time at which it was stopped."""
         self.clock.resume()
         self.attach_clock()
 
     async def advance(self, seconds: float) -> list[Event]:
-        """Serve all requests that have arrived, then advance the broker's clock; return the journal events of both."""
+        """Serve all requests that have arrived, then advance the broker's clock; return the new journal events."""
         happened: list[Event] = []
         self._router.journal.listeners.append(happened.append)
         try:
@@ -113,7 +113,7 @@ class Timekeeper:
         return happened
 
     def _pass(self, seconds: float) -> None:
-        """Advance the clock and run each deadline in between at its own time. No request is served meanwhile."""
+        """Advance the clock, and handle each due deadline at its own time. No request is served meanwhile."""
         broker, clock, ran = self._router.broker, self.clock, self.clock.running
         clock.stop()
         until = clock.read() + seconds
@@ -128,14 +128,14 @@ class Timekeeper:
         self._wake.set()
 
     def _next_deadline(self) -> float:
-        """Return the next deadline of either clock, in client time."""
+        """Return the next deadline of the broker's clock or of client time, in client time (seconds)."""
         broker = self._router.broker
         return min(self.clock.when(broker.deadlines.next()), broker.client_deadlines.next())
 
     def _tick(self, now: float, client_time: float) -> None:
-        """Run one due deadline of either clock."""
+        """Handle one due deadline. ``now``: the broker time; ``client_time``: the client time, both in seconds."""
         try:
             self._pump.deliver(self._router.tick(now, client_time))
             self._turn()
         except Exception:
-            log.exception("a deadline failed; the broker continues")
+            log.exception("the handler of an expired deadline raised an exception; the broker continues")

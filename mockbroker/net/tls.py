@@ -27,13 +27,14 @@ CLIENT = "client"  # common name of the client certificate
 
 
 class TlsError(OSError):
-    """A failed TLS handshake or record; the message is the reason."""
+    """Raised for a failed TLS handshake or TLS record; the message is the reason."""
 
 
 class TlsSocket(ssl.SSLSocket):
     """A non-blocking TLS socket that raises BlockingIOError like a plain socket, and TlsError for errors of TLS.
 
-    ``established``: True once the handshake is done.
+    Attributes:
+        established: True once the handshake is complete.
     """
 
     established = False
@@ -52,7 +53,7 @@ class TlsSocket(ssl.SSLSocket):
         return data
 
     def send(self, data: Any, flags: int = 0) -> int:
-        """Send as much as the peer accepts, in records of at most 16 KiB; return the number of bytes."""
+        """Send as much as the peer accepts, in TLS records of at most 16 KiB; return the number of sent bytes."""
         sent = 0
         with memoryview(data) as view:
             while sent < len(view):
@@ -91,11 +92,11 @@ def _pkcs8(key: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """PEM files for clients; None if the settings name a keystore.
+    """The PEM files for clients; each is None if ``ssl.keystore.location`` is set.
 
     Attributes:
-        ca: Certificate of the authority to trust.
-        client: Key and certificate of a client.
+        ca: File with the certificate of the authority that clients must trust.
+        client: File with the key and the certificate of a client.
     """
 
     ca: Path | None = None
@@ -105,11 +106,11 @@ class TlsFiles:
 class Tls:
     """The TLS context and certificates of a cluster.
 
-    Without ``ssl.keystore.location`` certificates are generated; the files for clients are in a temporary folder until
+    Without ``ssl.keystore.location``, certificates are generated; the files for clients are in a temporary folder until
     ``close``.
 
     Args:
-        settings: The settings ``ssl.*`` are read.
+        settings: The broker configuration with the settings ``ssl.*``.
         hosts: Advertised hosts of the brokers, for the generated certificate.
 
     Attributes:

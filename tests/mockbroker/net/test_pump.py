@@ -643,4 +643,4 @@ def test_handler_that_raises_closes_its_connection_only(caplog: pytest.LogCaptur
     assert broken.closed
     assert "planted by a test" in broken.reason
     assert len(other.sent) == 1
-    assert "its request failed" in caplog.text
+    assert "internal error while handling its request" in caplog.text
