@@ -1,7 +1,7 @@
-"""The authentication of a connection to a SASL listener, with the order and the texts of SaslServerAuthenticator.
+"""Authentication of a connection to a SASL listener: the request order and errors of Kafka's SaslServerAuthenticator.
 
 The client sends at most one ApiVersions, then SaslHandshake, which chooses the mechanism (KIP-43), and then the tokens
-of the mechanism: after SaslHandshake v0 as raw frames, after v1 in SaslAuthenticate requests (KIP-152). It
+of the mechanism: after SaslHandshake v0 as raw frames, after v1 in SaslAuthenticate requests (KIP-152). The client
 authenticates again before the session ends (KIP-368).
 """
 
@@ -35,18 +35,18 @@ Outcome = Reply | Close | Dismiss
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A raw SASL token: after SaslHandshake v0, requests and responses are frames without a Kafka header."""
+    """A raw SASL token, in a frame without a Kafka header: the requests and responses after SaslHandshake v0."""
 
     data: bytes
 
 
 class SaslState(Enum):
-    """The state of an authentication, which determines the requests that may come next."""
+    """The state of an authentication, which determines the valid next requests."""
 
-    HANDSHAKE_OR_VERSIONS = auto()  # SaslHandshake or ApiVersions
-    HANDSHAKE = auto()  # SaslHandshake
-    AUTHENTICATE = auto()  # tokens
-    COMPLETE = auto()  # every request
+    HANDSHAKE_OR_VERSIONS = auto()  # valid: SaslHandshake or ApiVersions
+    HANDSHAKE = auto()  # valid: SaslHandshake
+    AUTHENTICATE = auto()  # valid: tokens
+    COMPLETE = auto()  # valid: every request
 
 
 class Authentication:
@@ -55,11 +55,11 @@ class Authentication:
     Args:
         users: The users and their credentials.
         settings: The broker configuration.
-        new_nonce: Returns the server's part of a nonce, for SCRAM.
+        new_nonce: Function that returns the server's part of a nonce, for SCRAM.
 
     Attributes:
         raw_tokens: Whether the next frame is a raw SASL token.
-        user: The authenticated principal; "" before.
+        user: The authenticated principal; "" before the authentication.
         state: The state of the authentication.
     """
 
@@ -71,18 +71,18 @@ class Authentication:
         self._settings = settings
         self._new_nonce = new_nonce
         self._mechanism_name = ""
-        self._mechanism: Mechanism | None = None  # None: the client changed it, which fails its next token
+        self._mechanism: Mechanism | None = None  # None: the client changed the mechanism, so its next token fails
         self._expires_at = inf  # end of the session, in seconds
         self._reauthentication_at = -inf  # begin of the last re-authentication, in seconds
-        self._previous_user = ""  # the principal before, during a re-authentication
+        self._previous_user = ""  # the authenticated principal during a re-authentication, else ""
 
     def check(self, call: Call[Any], now: float, wall_ms: int) -> Outcome | None:
-        """Return None if a request may be handled, else its outcome.
+        """Check a request; return None to pass it to the handler, else the response or the end of the connection.
 
         Args:
             call: The request.
             now: The client time in seconds.
-            wall_ms: The same in milliseconds since 1970, for tokens that expire.
+            wall_ms: The client time in milliseconds since 1970, for tokens that expire.
         """
         match self.state:
             case SaslState.COMPLETE:
@@ -93,7 +93,7 @@ class Authentication:
                 return self._before_handshake(call)
 
     def _in_session(self, call: Call[Any], now: float) -> Outcome | None:
-        """Begin a re-authentication with a SaslHandshake; pass other requests on until the session ends."""
+        """Check a request in an authenticated session: a SaslHandshake begins a re-authentication."""
         if (
             isinstance(call.request, SaslHandshakeRequest)
             and now - self._reauthentication_at >= MIN_REAUTHENTICATION_INTERVAL
@@ -152,14 +152,14 @@ class Authentication:
         return Reply(ticket, response)
 
     def _check_principal(self, verdict: Verdict) -> Verdict:
-        """Fail a re-authentication as another principal."""
+        """Return the verdict of a token; Failed if a re-authentication changes the principal."""
         if isinstance(verdict, Authenticated) and self._previous_user not in ("", verdict.user):
             old, new = self._previous_user, verdict.user
             return Failed(f"Cannot change principals during re-authentication from User.{old}: User.{new}")
         return verdict
 
     def _complete(self, authenticated: Authenticated, now: float, wall_ms: int) -> int:
-        """Complete the authentication; return the session lifetime in ms, 0 if it is not limited."""
+        """Complete the authentication; return the session lifetime in milliseconds, 0 if the session has no end."""
         expires_at_ms = authenticated.expires_at_ms
         limits = [] if expires_at_ms is None else [max(0, expires_at_ms - wall_ms)]
         if max_reauth_ms := self._settings.connections_max_reauth_ms:
@@ -193,7 +193,7 @@ class AuthenticationStage(Stage):
 
     def before(self, call: Call[Any], now: float) -> Effects | None:
         broker = self._broker
-        client_time = broker.to_client_time(now)  # which sessions and tokens expire by
+        client_time = broker.to_client_time(now)  # sessions and tokens expire by client time
         outcome = self._authentication.check(call, client_time, broker.wall_ms(client_time))
         if outcome is None:
             return None
@@ -205,7 +205,13 @@ class AuthenticationStage(Stage):
 
 
 def mechanism(name: str, users: Users, new_nonce: Callable[[], str]) -> Mechanism:
-    """Return the state of a new exchange with a mechanism that ``sasl.enabled.mechanisms`` can contain."""
+    """Return a new exchange with a SASL mechanism.
+
+    Args:
+        name: Name of the mechanism, as in ``sasl.enabled.mechanisms``.
+        users: The users and their credentials.
+        new_nonce: Function that returns the server's part of a nonce, for SCRAM.
+    """
     match name:
         case "PLAIN":
             return Plain(users)
@@ -220,7 +226,7 @@ def mechanism(name: str, users: Users, new_nonce: Callable[[], str]) -> Mechanis
 
 
 def _illegal_state_response(ticket: Ticket) -> object:
-    """Return the response of an API with ILLEGAL_SASL_STATE, or without error if it has no top-level error code."""
+    """Return the response with ILLEGAL_SASL_STATE, or without an error if the API has no top-level error code."""
     response = APIS[ticket.api_key].response()
     field = schema_of(type(response)).fields.get("error_code")
     if field is not None and (ticket.version in field.versions or field.ignorable):

@@ -1,6 +1,6 @@
 """The mutable state of the cluster below the network: topics, groups, transactions and deadlines.
 
-One ``Broker`` serves all broker ids; the call contains the id of the broker that received the request.
+One ``Broker`` serves all broker ids; ``Call.client`` contains the id of the broker that received the request.
 """
 
 from __future__ import annotations
@@ -41,31 +41,32 @@ NONE = ErrorCode.NONE
 class Broker:
     """The state of the whole cluster: topics, groups, transactions, pending requests and deadlines.
 
-    Times are seconds of the broker's clock, which a test can stop and advance. Client time is the clock of the clients,
-    which never stops; both are equal unless the broker's clock was stopped or advanced.
+    ``now`` is the time of the broker's clock in seconds; a test can stop and advance this clock. Client time is the
+    clock of the clients, which never stops; both are equal unless the broker's clock was stopped or advanced.
 
     Args:
         nodes: The brokers of the cluster.
         settings: The broker configuration.
-        new_uuid: Source of member ids, topic ids and fetch session ids.
+        new_uuid: Function that returns a new UUID, for member ids, topic ids and fetch session ids.
         release: The Kafka release to emulate.
         wall_at_zero: Seconds since 1970 at time 0 of the broker's clock.
         users: Users and their credentials, for SASL.
-        cluster: An existing cluster with topics and logs; ``failover.recover`` loads groups and transactions from it.
+        cluster: Cluster with topics and logs, from which ``failover.recover`` loads groups and transactions; None for a
+            new cluster.
         types: The group types.
 
     Attributes:
         deadlines: Deadlines in the broker's time.
         client_deadlines: Deadlines in client time, such as the end of the wait of a Fetch.
-        to_client_time: Returns the client time at a time of the broker's clock.
+        to_client_time: Function that converts a time of the broker's clock to client time, both in seconds.
         fetch_purgatory: Pending Fetch requests.
         metadata_responses: Cache of Metadata responses.
         advertised_versions: API versions that ApiVersions advertises, by API key; set by the router.
-        api_versions: Cached ApiVersions responses: with optional features, and without.
+        api_versions: Cached ApiVersions responses, by whether they contain the optional features.
         appended_partitions: Partitions of the transaction log appended to since the last ``write_changes``.
         loading: Indexes of the partitions of the offsets topic that their coordinators are loading.
         frozen_metadata: By broker id, the outdated cluster metadata of brokers whose metadata is frozen.
-        slice_size: Elements of a request that are handled before other requests have their turn.
+        slice_size: Maximum number of elements of a request, such as partitions, that are handled before other requests.
     """
 
     slice_size = SLICE_SIZE
@@ -134,11 +135,11 @@ class Broker:
         self.groups.context.join_settle = 0.0 if stopped else self.settings.mockbroker_join_settle_ms / 1000
 
     def response_room(self) -> Room:
-        """Return the size limit of one response."""
+        """Return a new size counter for one response, with the limit ``mockbroker.response.max.bytes``."""
         return Room(self.settings.mockbroker_response_max_bytes)
 
     def new_member_id(self, client_id: str) -> str:
-        """Return a new member id that begins with the client id, cut to the largest size of a string."""
+        """Return a new member id, which begins with the client id; a long client id is truncated."""
         uuid = str(self._new_uuid())
         prefix = client_id.encode("utf-8", "surrogateescape")[: MAX_TEXT - len(uuid) - 1]
         return f"{prefix.decode('utf-8', 'ignore')}-{uuid}"
@@ -176,14 +177,22 @@ class Broker:
         return self.cluster.topics[OFFSETS_TOPIC].partitions[index].leader == node
 
     def coordinator_error(self, group_id: str, node: int) -> ErrorCode:
-        """Return NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, or NONE if the broker is the group's coordinator."""
+        """Return the error of a group request to a broker: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS or NONE.
+
+        Args:
+            group_id: Group id.
+            node: Id of the broker that received the request.
+        """
         partition = self.cluster.topics[OFFSETS_TOPIC].partition_of(group_id)
         if partition.leader != node:
             return ErrorCode.NOT_COORDINATOR
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if partition.index in self.loading else NONE
 
     def transaction_coordinator(self, transactional_id: str) -> int:
-        """Return the id of a transaction coordinator; the first call creates the topic ``__transaction_state``."""
+        """Return the broker id of the coordinator of a transactional id; -1 if its partition has no leader.
+
+        The first call creates the topic ``__transaction_state``.
+        """
         topic = self.cluster.topics.get(TRANSACTIONS_TOPIC)
         if topic is None:
             topic = self._create_internal_topic(
@@ -194,7 +203,12 @@ class Broker:
         return topic.partition_of(transactional_id).leader
 
     def transaction_error(self, transactional_id: str, node: int) -> ErrorCode:
-        """Return INVALID_REQUEST for an empty id, NOT_COORDINATOR, or NONE if the broker is its coordinator."""
+        """Return the error of a transactional request to a broker: INVALID_REQUEST, NOT_COORDINATOR or NONE.
+
+        Args:
+            transactional_id: Transactional id; the empty id is an INVALID_REQUEST.
+            node: Id of the broker that received the request.
+        """
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
         is_coordinator = self.transaction_coordinator(transactional_id) == node
@@ -205,16 +219,16 @@ class Broker:
         return ErrorCode.INVALID_GROUP_ID if not group_id else self.coordinator_error(group_id, node)
 
     def metadata_view(self, node: int) -> Cluster:
-        """Return the cluster as the metadata of a broker shows it, which is outdated while it is frozen."""
+        """Return the cluster metadata that a broker reports: outdated while frozen. ``node``: id of the broker."""
         return self.frozen_metadata.get(node, self.cluster) if self.frozen_metadata else self.cluster
 
     def leader_error(self, partition: Partition | None, node: int, leader_epoch: int = -1) -> ErrorCode:
-        """Return the error of reading or writing a partition at a broker, or NONE.
+        """Return the error of a request that reads or writes a partition; NONE if the broker leads the partition.
 
         Args:
             partition: The partition; None if it does not exist.
             node: Id of the broker that received the request.
-            leader_epoch: Leader epoch known to the client; -1 is not checked.
+            leader_epoch: Leader epoch in the request; -1 to skip its check.
         """
         if partition is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -226,7 +240,7 @@ class Broker:
         return ErrorCode.UNKNOWN_LEADER_EPOCH if newer else ErrorCode.FENCED_LEADER_EPOCH
 
     def _create_internal_topic(self, name: str, partitions: int, replicas: int) -> Topic:
-        """Create a topic of the coordinators, with at most one replica per broker.
+        """Create an internal topic, with at most one replica per broker.
 
         With fewer brokers than replicas, Kafka never creates the topic and serves no group.
         """
@@ -238,7 +252,8 @@ class Broker:
     def write_changes(self, now: float) -> list[Partition]:
         """Append the changes of all changed groups to the offsets topic.
 
-        Returns: the partitions of internal topics that were appended to since the last call.
+        Returns:
+            The partitions of the offsets topic and the transaction log that were appended to since the last call.
         """
         appended, self.appended_partitions = self.appended_partitions, []
         dirty = self.groups.dirty
@@ -256,7 +271,7 @@ class Broker:
             self.appended_partitions.append(partition)
 
     def groups_of(self, index: int) -> list[CoordinatedGroup]:
-        """Return the groups that a partition of the offsets topic stores."""
+        """Return the groups that are stored in a partition of the offsets topic. ``index``: index of the partition."""
         partition_of = self.cluster.topics[OFFSETS_TOPIC].partition_of
         return [group for group in self.groups.values() if partition_of(group.group_id).index == index]
 
@@ -266,7 +281,10 @@ class Broker:
         self.record_writer.unload(group_id)
 
     def load_groups(self, index: int, now: float) -> list[CoordinatedGroup]:
-        """Rebuild the groups of a partition of the offsets topic from its records alone. Raises: DecodeError."""
+        """Rebuild the groups of a partition of the offsets topic from its records alone; return these groups.
+
+        Raises: DecodeError.
+        """
         groups = groups_from_records(
             replay_log(self.cluster.topics[OFFSETS_TOPIC].partitions[index].log.batches()),
             self.groups.types,
@@ -285,9 +303,9 @@ class Broker:
     def load_transactions(self, now: float) -> None:
         """Rebuild all transactional ids from the transaction log, and end transactions that have no owner.
 
-        A transaction that is open in a partition but belongs to no ongoing transaction is aborted. After a crash the
-        transaction log may say that a transaction is committed while some of its markers are missing; they are written
-        again, because the producer may have received the response to its EndTxn.
+        A transaction that is open in a partition but belongs to no ongoing transaction is aborted. After a crash, a
+        transaction may be committed in the transaction log while some of its markers are missing: these are written,
+        because the producer may have received the response to its EndTxn.
 
         Raises: DecodeError.
         """
@@ -305,7 +323,7 @@ class Broker:
                     partition.end_open_transaction(producer, self.wall_ms(now), committed=commit, fence=owner is None)
 
     def delete_topics(self, topics: Collection[Topic]) -> None:
-        """Delete topics with their records and all offsets that are committed for them."""
+        """Delete topics, their records and their committed offsets."""
         for topic in topics:
             self.cluster.delete_topic(topic)
         names = {topic.name for topic in topics}
@@ -315,10 +333,10 @@ class Broker:
 
 
 def _ended_as_committed(txn: Transaction, epoch: int) -> bool:
-    """Return whether the open batches of a producer epoch belong to the last transaction, and that was committed.
+    """Return whether the last transaction was committed, and the open batches in a producer epoch belong to it.
 
-    If the end of a transaction bumps the epoch (KIP-890), batches in the current epoch belong to a later transaction,
-    whose begin is missing in the transaction log.
+    If the end of a transaction increments the epoch (KIP-890), batches in the current epoch belong to a later
+    transaction, whose begin is missing in the transaction log.
     """
     return txn.state is State.COMPLETE_COMMIT and (not txn.bumped or epoch < txn.epoch)
 

@@ -1,6 +1,6 @@
-"""The broker configurations that DescribeConfigs returns: those of the release, and mockbroker's own.
+"""The broker configurations that DescribeConfigs returns: Kafka's, as of the emulated release, and mockbroker's own.
 
-The value of a configuration that mockbroker does not use is the given one, else Kafka's default.
+A configuration that mockbroker does not use is returned with its configured value, else with Kafka's default.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mockbroker.base.settings import LONGS, SECRETS, Settings
 from mockbroker.topics.model import Node
 
 OWN_TYPES: dict[type, str] = {bool: "BOOLEAN", int: "INT", str: "STRING"}
-STATIC = ("broker.id", "node.id", "listeners")  # always reported as given, with the broker's own value
+STATIC = ("broker.id", "node.id", "listeners")  # always reported as set, with the value of the broker
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +23,12 @@ class BrokerConfig:
 
     Attributes:
         name: Kafka's name of the configuration.
-        value: Its value as text; None if it has none, or is secret.
-        default: Its default value in the same form.
-        type: Its type, as the number of ``ConfigType`` in DescribeConfigs.
-        is_given: Whether it is set explicitly.
-        is_sensitive: Whether its value is secret.
-        read_only: Whether it cannot be changed while the broker runs.
+        value: Value as text; None if there is none, or if it is secret.
+        default: Default value as text; None if there is none, or if the value is secret.
+        type: Type number, the ``ConfigType`` in DescribeConfigs.
+        is_given: Whether the configuration is set explicitly.
+        is_sensitive: Whether the value is secret.
+        read_only: Whether the configuration cannot be changed while the broker runs.
     """
 
     name: str

@@ -17,11 +17,11 @@ from mockbroker.topics.model import NO_LEADER, OFFSETS_TOPIC, Partition
 
 
 class FailoverError(ValueError):
-    """Raised for an action that a broker cannot do in its present state."""
+    """Raised for an operation that is not possible in the present state of a broker, such as to start a running one."""
 
 
 def move_leader(broker: Broker, partition: Partition, node: int, now: float) -> Effects:
-    """Make another in-sync replica the leader of a partition. Raises: FailoverError."""
+    """Make an in-sync replica the leader of a partition. ``node``: its broker id. Raises: FailoverError."""
     if node not in broker.cluster.nodes or node not in partition.replicas:
         in_sync = [replica for replica in partition.replicas if replica in broker.cluster.nodes]
         raise FailoverError(
@@ -31,7 +31,7 @@ def move_leader(broker: Broker, partition: Partition, node: int, now: float) -> 
 
 
 def stop_broker(broker: Broker, node: int, now: float) -> Effects:
-    """Shut a broker down: other replicas become leaders of its partitions first. Raises: FailoverError."""
+    """Shut a broker down: other replicas become the leaders of the partitions that it leads. Raises: FailoverError."""
     return handle_broker_loss(broker, node, now)
 
 
@@ -71,11 +71,11 @@ def handle_broker_loss(broker: Broker, node: int, now: float) -> Effects:
 
 
 def start_broker(broker: Broker, node: int, now: float) -> Effects:
-    """Start a stopped broker, in sync at once, as leader of its partitions without leader. Raises: FailoverError."""
+    """Start a stopped broker, in sync at once; make it the leader of its partitions without one. Raises: FailoverError."""
     cluster = broker.cluster
     check_stopped(broker, node)
     if node in cluster.nodes:
-        broker.deadlines.forget(LossDue(node))  # its loss was not noticed; it has to load its groups again
+        broker.deadlines.forget(LossDue(node))  # the loss of the broker was not noticed, but its groups are lost
         led = [partition for partition in cluster.partitions() if partition.leader == node]
         return [effect for partition in led for effect in _lead(broker, partition, node, now)]
     cluster.nodes[node] = cluster.down.pop(node)
@@ -87,7 +87,7 @@ def start_broker(broker: Broker, node: int, now: float) -> Effects:
 
 
 def complete_load(broker: Broker, index: int, now: float) -> Effects:
-    """Rebuild the groups of a partition of the offsets topic, at the end of its loading."""
+    """Rebuild the groups of partition ``index`` of the offsets topic from its records, at the end of its loading."""
     groups = broker.load_groups(index, now)
     effects: Effects = [
         Note(
@@ -117,9 +117,10 @@ def recover(broker: Broker, now: float) -> Effects:
 
 
 def elect(broker: Broker, partition: Partition, now: float, *, unclean: bool) -> tuple[ErrorCode, Effects]:
-    """Elect the preferred leader of a partition.
+    """Elect the preferred leader of a partition; return the error and the effects.
 
-    An unclean election finds no leader that a clean one does not find, because all live replicas are in sync.
+    An unclean election never finds a leader that a preferred election does not find, because all live replicas are in
+    sync.
     """
     preferred = partition.replicas[0]
     if partition.leader == preferred or (unclean and partition.leader != NO_LEADER):

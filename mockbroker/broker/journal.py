@@ -10,7 +10,7 @@ from mockbroker.base.effects import Note
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.classic.subscription import decode_assignment
 
-MAX_MEMBERS = 1_000  # listed per event; in a group of thousands each join would list all members
+MAX_MEMBERS = 1_000  # maximum members in an event; in a group of thousands each join would list all members
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,17 +19,17 @@ class Event:
 
     Attributes:
         time_ms: Milliseconds since the cluster was started or reset.
-        event: The kind of event; also equal to its string, as in ``event.event == "leave"``.
+        event: Kind of the event, which is equal to its name, as in ``event.event == "leave"``.
         group: Group id.
         client: The ``client.id`` of the member.
-        member_id: The member concerned.
+        member_id: Id of the member that the event is about.
         generation: Generation of the group, or its epoch in the consumer protocol.
         reason: Cause of the event.
         leader: Member id of the leader.
         protocol: The chosen assignment strategy or assignor.
         members: Member ids of the new generation; empty if there are more than 1,000.
-        assignment: Topic to partition indexes; None if the event assigns nothing, or if it cannot be decoded.
-        offsets: Committed offsets by topic and partition.
+        assignment: Assigned partition indexes by topic; None if there is no assignment, or if it cannot be decoded.
+        offsets: Committed offsets by topic and partition index.
     """
 
     time_ms: int
@@ -63,11 +63,11 @@ class Event:
 
 
 class Journal:
-    """The group events so far.
+    """The store of all group events so far.
 
     Attributes:
         events: The events, oldest first.
-        max_events: Number of events to keep; None for all. The oldest are removed when there are twice as many.
+        max_events: Number of events to keep; None to keep all. The oldest are removed when there are twice as many.
         listeners: Functions that are called with each new event.
         begin: The broker's time, in seconds, at which ``time_ms`` is 0.
     """
@@ -79,7 +79,7 @@ class Journal:
         self.begin = begin
 
     def restart(self, begin: float) -> None:
-        """Remove all events, and restart ``time_ms`` at the time ``begin``. The listeners stay."""
+        """Remove all events, and set the time at which ``time_ms`` is 0 to ``begin``. The listeners remain."""
         self.events = []
         self.begin = begin
 

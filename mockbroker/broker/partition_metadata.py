@@ -12,7 +12,7 @@ P = TypeVar("P")
 
 
 def partition_metadata(struct: Callable[..., P], cluster: Cluster, partition: Partition) -> P:
-    """Return leader and replicas of a partition in the given struct of a response."""
+    """Return the leader and the replicas of a partition as a struct of a response. ``struct``: class of the struct."""
     return struct(
         error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else ErrorCode.NONE,
         partition_index=partition.index,

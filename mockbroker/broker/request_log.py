@@ -1,4 +1,4 @@
-"""The log of the latest requests, in the order in which they were handled.
+"""The log of the latest requests, in the order in which the cluster handled them.
 
 The log stores frames and decodes them when it is read, so that a request costs one append and no decoded message stays
 in memory. Both the number of requests and their total size are limited, because a Produce contains its records.
@@ -16,8 +16,8 @@ from kwire.envelope import decode_request
 from kwire.redact import redact
 from mockbroker.base.effects import Call, Client
 
-REQUESTS_KEPT = 10_000  # a group of 10 members sends as many in 5 minutes
-BYTES_KEPT = 32 << 20  # total size of the frames
+REQUESTS_KEPT = 10_000  # maximum number of requests; a group of 10 members sends as many in 5 minutes
+BYTES_KEPT = 32 << 20  # maximum total size of the frames, in bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Request:
 
 
 class RequestLog:
-    """The latest requests. When a limit is reached, the oldest are removed.
+    """The latest requests; the oldest are removed when REQUESTS_KEPT or BYTES_KEPT is exceeded.
 
     Args:
         begin: The broker's time, in seconds, at which ``time_ms`` is 0.
@@ -56,7 +56,7 @@ class RequestLog:
         self._bytes = 0
 
     def restart(self, begin: float) -> None:
-        """Remove all requests, and restart ``time_ms`` at the time ``begin``."""
+        """Remove all requests, and set the time at which ``time_ms`` is 0 to ``begin``."""
         self._begin = begin
         self._entries.clear()
         self._bytes = 0
@@ -70,7 +70,14 @@ class RequestLog:
             self._bytes -= len(self._entries.popleft()[3])
 
     def select(self, api: str | None = None) -> list[Request]:
-        """Return the requests of an API, or all requests if it is None, oldest first. Raises: ValueError."""
+        """Return the logged requests, oldest first.
+
+        Args:
+            api: Name of an API, such as ``JoinGroup``; None for the requests of all APIs.
+
+        Raises:
+            ValueError: The API is unknown.
+        """
         wanted = None if api is None else api_key(api)
         return [self._decode(now, client, frame) for now, key, client, frame in self._entries if wanted in (None, key)]
 

@@ -1,16 +1,16 @@
-"""A cache of responses that depend only on the cluster metadata: each is built once and encoded once."""
+"""A cache of responses that depend only on the cluster metadata, so that each is built and encoded only once."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 
-MAX_BYTES = 40_000_000  # approximate limit of the whole cache
+MAX_BYTES = 40_000_000  # maximum size of the whole cache in bytes, approximately
 
 CachedResponse = tuple[object, dict[int, bytes]]  # a response, and its encoded form by version (``Reply.encoded``)
 
 
 class ResponseCache:
-    """Responses by request key, valid for one epoch of the cluster metadata. A later epoch clears the cache."""
+    """The cached responses by request key, all of one epoch of the cluster metadata; a later epoch clears the cache."""
 
     def __init__(self) -> None:
         self._epoch = -1
@@ -19,7 +19,7 @@ class ResponseCache:
         self._weight = 0
 
     def get(self, epoch: int, key: Hashable) -> CachedResponse | None:
-        """Return the cached response, or None if there is none of this epoch."""
+        """Return the cached response to a request; None if no response of this metadata epoch is cached."""
         return self._responses.get(key) if epoch == self._epoch else None
 
     def weight(self, key: Hashable) -> int:
@@ -27,7 +27,14 @@ class ResponseCache:
         return self._weights[key]
 
     def keep(self, epoch: int, key: Hashable, response: object, weight: int) -> CachedResponse:
-        """Add a response, which must not be modified afterwards. ``weight``: its approximate size in bytes."""
+        """Add a response, which must not be modified afterwards, unless it is larger than MAX_BYTES.
+
+        Args:
+            epoch: Epoch of the cluster metadata.
+            key: Key of the request.
+            response: The response message.
+            weight: Approximate size of the response in bytes.
+        """
         cached: CachedResponse = response, {}
         if weight > MAX_BYTES:
             return cached

@@ -32,11 +32,11 @@ FLEXIBLE_HEADER = 2  # first version of the request header with tagged fields
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """One version of an API that is served.
+    """A served version of an API.
 
     Attributes:
         api: The API.
-        version: Its version.
+        version: API version.
         flexible_header: Whether the request header has tagged fields.
     """
 
@@ -47,7 +47,7 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedVersion:
-    """The request of an ApiVersions call in an unsupported version; the version of its ticket is 0."""
+    """The placeholder for an ApiVersions request in an unsupported version; the version in its ticket is 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Unfinished:
 
     Attributes:
         ticket: The request.
-        resume: Does the next slice at the given time and returns its outcomes.
+        resume: Function that does the next slice of the work: takes the broker time in seconds, returns the outcomes.
     """
 
     ticket: Ticket
@@ -69,7 +69,7 @@ NOT_LOGGED = frozenset({Token, UnsupportedVersion})  # placeholders of requests 
 
 
 class Router:
-    """Dispatches requests to handlers and deadlines to their owners, and finishes the effects of both.
+    """The dispatcher of requests to handlers and of due deadlines to their owners; converts their effects to outcomes.
 
     Attributes:
         broker: The state of the cluster.
@@ -87,7 +87,8 @@ class Router:
         self.stages: tuple[Stage, ...] = ()
         self._release: Release | None = None
         self._adapters = {key: handler.adapt_response for key, handler in handlers.items()}
-        self._pending: dict[Ticket, tuple[Call[Any], Sequence[Stage]]] = {}  # and the stages that passed them on
+        # By ticket: the pending request, and the stages that have passed it on.
+        self._pending: dict[Ticket, tuple[Call[Any], Sequence[Stage]]] = {}
         self.broker = self._attach(broker)
 
     def restart(self, broker: Broker, now: float) -> None:
@@ -123,12 +124,12 @@ class Router:
         return REQUEST_KEY.pack(api_key, version) in self.served
 
     def step(self, call: Call[Any], now: float, own: Sequence[Stage] = ()) -> list[Outcome]:
-        """Handle a request, or its first slice. The outcomes may also answer other requests that were pending.
+        """Handle a request, or its first slice; return the outcomes, also of other requests that were pending.
 
         Args:
             call: The request.
             now: The broker's time in seconds.
-            own: The stages of its connection, which come before those of all connections.
+            own: The stages of the request's connection, which run before ``stages``.
         """
         stages = (*own, *self.stages) if own or self.stages else ()
         kind = call.request.__class__
@@ -149,7 +150,7 @@ class Router:
         return self.finish(effects, now)
 
     def run(self, outcomes: Iterable[Outcome], now: float) -> list[Outcome]:
-        """Do all remaining slices, for callers without other requests to handle, and return all outcomes."""
+        """Do all remaining slices of unfinished work at the time ``now``, and return all outcomes."""
         finished: list[Outcome] = []
         for outcome in outcomes:
             if isinstance(outcome, Unfinished):
@@ -159,7 +160,7 @@ class Router:
         return finished
 
     def _resume(self, work: Work, now: float) -> list[Outcome]:
-        """Do the next slice of the work on a request. Its response is encoded in slices as well."""
+        """Do the next slice of the work on a request; return the outcomes. The response is encoded in slices too."""
         try:
             return self.finish([*work.steps.send(now), work], now)
         except StopIteration as end:
@@ -188,7 +189,9 @@ class Router:
         return min(self.broker.deadlines.next(), self.broker.client_deadlines.next())
 
     def tick(self, now: float, client_time: float | None = None) -> list[Outcome]:
-        """Run one due deadline, if there is one. The caller repeats this until ``deadline()`` is in the future.
+        """Handle one due deadline, if there is one, and return the outcomes.
+
+        The caller must repeat the call until ``deadline()`` is in the future.
 
         Args:
             now: The broker's time in seconds.
@@ -225,7 +228,7 @@ class Router:
         self.broker.client_deadlines.forget(DismissDue(ticket))
 
     def finish(self, effects: Effects, now: float) -> list[Outcome]:
-        """Write changed groups to the log and notes to the journal, and adapt responses to their versions."""
+        """Return the outcomes of effects: record changed groups and notes, and adapt responses to their API versions."""
         if (self.broker.groups.dirty or self.broker.appended_partitions) and (
             appended := self.broker.write_changes(now)
         ):
@@ -249,7 +252,7 @@ class Router:
         return outcomes
 
     def _after(self, effects: Effects, now: float) -> Effects:
-        """Run ``Stage.after`` on each effect that answers a request, and return the resulting effects."""
+        """Pass each effect that answers a request to the stages of the request; return the resulting effects."""
         processed: Effects = []
         for effect in effects:
             if isinstance(effect, Note | Work) or (pending := self._pending.pop(effect.ticket, None)) is None:

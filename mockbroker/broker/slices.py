@@ -1,7 +1,7 @@
-"""Large requests, handled in slices so that other connections are served in between.
+"""Handling of large requests in slices, so that other connections are served in between.
 
 The handler gets each slice as a request with some of the elements, and the responses are merged. So each slice is
-checked again: if a member is fenced between two slices, the elements of the later ones get the error. Handlers whose
+checked again: if a member is fenced between two slices, the elements of the later slices get the error. Handlers whose
 response grows with the size of the cluster, such as Metadata and Fetch, are generators themselves (``effects.Steps``).
 """
 
@@ -17,12 +17,18 @@ from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.broker.broker import Broker
 
 Handle: TypeAlias = Callable[[Broker, Call[Any], float], Effects]
-Split: TypeAlias = Callable[[Broker, Any], list[Any]]  # returns a request per slice; at most one: do not slice
+Split: TypeAlias = Callable[[Broker, Any], list[Any]]  # returns a request per slice, [] if the request is small
 Merge: TypeAlias = Callable[[Any, Any], None]  # adds a response to the merged response, the first argument
 
 
 def in_slices(handle: Handle, split: Split, merge: Merge) -> Handle:
-    """Return a handler that handles large requests in slices, each with the handler ``handle``."""
+    """Return a handler that handles large requests in slices.
+
+    Args:
+        handle: Handler of a small request or of one slice.
+        split: Function that splits a request into slices.
+        merge: Function that merges the responses to the slices.
+    """
 
     @wraps(handle)
     def handle_in_slices(broker: Broker, call: Call[Any], now: float) -> Effects:
@@ -66,7 +72,7 @@ def split_by_partition(broker: Broker, request: Any) -> list[Any]:
 
 
 def split_partitions(request: Any, size: int) -> list[Any]:
-    """Split a request into requests of at most ``size`` partitions each; [] if it has no more than that."""
+    """Split a request into requests of at most ``size`` partitions each; return [] if the request is not larger."""
     if sum(len(topic.partitions) for topic in request.topics) <= size:
         return []
     slices: list[list[Any]] = [[]]
@@ -83,7 +89,7 @@ def split_partitions(request: Any, size: int) -> list[Any]:
 
 
 def merge_topics(response: Any, more: Any) -> None:
-    """Add the topics of another response; the last topic of one and the first of the other are joined if equal."""
+    """Append the topics of the response ``more`` to ``response``; a topic that was split between both is joined."""
     for topic in more.topics:
         last = response.topics[-1] if response.topics else None
         if last is not None and _identity(last) == _identity(topic):

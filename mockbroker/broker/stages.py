@@ -1,6 +1,6 @@
 """Stages that process a request before its handler and its effects after it, such as authentication.
 
-A stage belongs to one connection, as authentication does, or to all connections (``Router.stages``).
+A stage applies to one connection, as authentication does, or to all connections (``Router.stages``).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ class Stage:
     """A stage of request processing. The methods of this class pass requests and effects on unchanged."""
 
     def before(self, call: Call[Any], now: float) -> Effects | None:  # noqa: ARG002
-        """Return None to pass the request on, or its effects to keep it from later stages and its handler.
+        """Return None to pass the request on; or its effects, to skip later stages and the handler.
 
-        An empty list leaves the request pending, until a deadline of the stage answers it.
+        An empty list leaves the request pending until a deadline of the stage answers it.
         """
         return None
 
@@ -30,7 +30,11 @@ class Stage:
 
 
 def run_before(stages: Sequence[Stage], call: Call[Any], now: float) -> tuple[int, Effects | None]:
-    """Return how many stages passed the request on, and the effects of the stage that did not; None if all did."""
+    """Run ``Stage.before`` of each stage until a stage does not pass the request on.
+
+    Returns:
+        The number of stages that passed the request on, and the effects of the next stage; None if all passed it on.
+    """
     for number, stage in enumerate(stages):
         effects = stage.before(call, now)
         if effects is not None:
@@ -39,7 +43,7 @@ def run_before(stages: Sequence[Stage], call: Call[Any], now: float) -> tuple[in
 
 
 def run_after(stages: Sequence[Stage], call: Call[Any], effects: Effects, now: float) -> Effects:
-    """Return the effects after these stages have processed them, the last stage first."""
+    """Run ``Stage.after`` of each stage, the last stage first, and return the resulting effects."""
     for stage in reversed(stages):
         effects = stage.after(call, effects, now)
     return effects

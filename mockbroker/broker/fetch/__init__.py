@@ -1,1 +1,1 @@
-"""Fetch sessions, and the purgatory of fetches that wait for records."""
+"""Fetch requests: fetch sessions, and the purgatory of fetches that wait for records."""

@@ -38,10 +38,10 @@ class FetchResult:
     """The result of reading the partitions of a Fetch.
 
     Attributes:
-        responses: The partitions that were read; in a session without unchanged partitions.
+        responses: The partitions that were read, each with its response; unchanged partitions of a session are omitted.
         size: Total size of the records in bytes.
         failed: Whether an error or a diverging epoch requires a response at once.
-        watched: Topic name and index of the partitions to which records may be appended.
+        watched: Topic name and index of the partitions that the fetch waits for if it is delayed.
     """
 
     responses: list[tuple[Key, FetchPartition, PartitionResponse]] = field(default_factory=list)
@@ -51,7 +51,11 @@ class FetchResult:
 
 
 def complete_delayed_fetches(broker: Broker, partitions: Iterable[Partition]) -> Effects:
-    """Complete the delayed fetches that are satisfied after a change of these partitions, such as an append."""
+    """Complete the delayed fetches that are satisfied after a change of these partitions, such as an append.
+
+    Returns:
+        The responses, and the remaining work on fetches that are read in slices.
+    """
     if not broker.fetch_purgatory.pending:
         return []
     effects: Effects = []
@@ -69,7 +73,7 @@ def complete_delayed_fetches(broker: Broker, partitions: Iterable[Partition]) ->
 
 
 def complete_transaction(broker: Broker, end: Ended) -> Effects:
-    """Return the notes of the end of a transaction, and the responses of the fetches that it completes."""
+    """Return the notes of the end of a transaction, and the responses to the delayed fetches that it completes."""
     return [*end.notes, *complete_delayed_fetches(broker, end.appended)]
 
 
@@ -88,14 +92,15 @@ def complete_expired_fetch(broker: Broker, due: FetchDue) -> Effects:
 def fetch_in_slices(broker: Broker, call: Call[FetchRequest], context: FetchContext) -> Steps:
     """Read many partitions in slices, then respond or delay the fetch.
 
-    A fetch that is being read is not in the purgatory, so records appended meanwhile do not complete it. Therefore it
-    is delayed only if no partition has changed since it was read; else all are read again.
+    A fetch that is being read is not in the purgatory, so records that are appended meanwhile do not complete it.
+    Therefore the fetch is delayed only if no partition has changed since it was read; else all partitions are read
+    again.
     """
     while True:
         epoch = broker.cluster.epoch
         result = FetchResult()
         reader = _Reader(broker, call, context, result)
-        log_offsets: list[tuple[PartitionLog, int, int]] = []  # log, its start and its end when it was read
+        log_offsets: list[tuple[PartitionLog, int, int]] = []  # log, and its start and end offsets when it was read
         now = -inf
         for number, chunk in enumerate(chunks(list(context.partitions.items()), broker.slice_size)):
             if number:
@@ -130,7 +135,7 @@ def is_satisfied(call: Call[FetchRequest], result: FetchResult) -> bool:
 
 
 def reply(broker: Broker, call: Call[FetchRequest], context: FetchContext, result: FetchResult) -> Reply:
-    """Return the response, and update the session."""
+    """Return the response to a fetch, and update its session."""
     if context.is_stale:
         return _stale_session(call, context)
     builder = _ResponseBuilder(context)
@@ -163,7 +168,7 @@ def _stale_session(call: Call[FetchRequest], context: FetchContext) -> Reply:
 
 
 class _ResponseBuilder:
-    """Builds the response of a fetch, and updates or creates its session."""
+    """The builder of the response to a fetch, which also updates or creates the session."""
 
     def __init__(self, context: FetchContext) -> None:
         session = context.session
@@ -203,7 +208,7 @@ def read(broker: Broker, call: Call[FetchRequest], context: FetchContext) -> Fet
 
 
 class _Reader:
-    """Reads the partitions of a fetch in order, up to its maximum size."""
+    """The reader of the partitions of a fetch, in order, up to the maximum size of the response."""
 
     def __init__(self, broker: Broker, call: Call[FetchRequest], context: FetchContext, result: FetchResult) -> None:
         self._broker = broker

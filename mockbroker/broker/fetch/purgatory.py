@@ -16,12 +16,12 @@ DelayedFetch: TypeAlias = tuple[Call[FetchRequest], FetchContext]
 
 @dataclass(slots=True)
 class FetchPurgatory:
-    """Pending Fetch requests.
+    """The pending Fetch requests, with the partitions that each of them waits for.
 
     Attributes:
         pending: The requests by ticket.
-        watchers: By partition (topic name and index), the tickets of the requests that watch it, oldest first.
-        watched: By ticket, the partitions that the request watches.
+        watchers: Tickets of the waiting requests by partition (topic name and index), oldest request first.
+        watched: Partitions that a request waits for, by ticket.
     """
 
     pending: dict[Ticket, DelayedFetch] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class FetchPurgatory:
         return self.pending.pop(ticket, None)
 
     def watching(self, partitions: Iterable[Partition]) -> list[DelayedFetch]:
-        """Return the requests that watch one of these partitions, each once, in the order of partitions and age."""
+        """Return the requests that watch these partitions, without duplicates; for each partition the oldest first."""
         tickets: dict[Ticket, None] = {}
         for partition in partitions:
             tickets.update(self.watchers.get((partition.topic, partition.index), ()))

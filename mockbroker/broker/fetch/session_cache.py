@@ -16,7 +16,7 @@ from kwire import ErrorCode
 from kwire.messages.fetch import FetchRequest
 from mockbroker.topics.model import Cluster, Partition
 
-INITIAL, FINAL = 0, -1  # session epochs: a full request that may create a session; one that closes its session
+INITIAL, FINAL = 0, -1  # session epochs of full requests: may create a session; closes the session
 BY_ID_SINCE = 13  # first version with topic ids instead of names
 SHARDS = 8
 SHARD_IDS = (2**31 - 1) // SHARDS  # number of session ids of a shard
@@ -26,7 +26,7 @@ NO_ID = UUID(int=0)
 UNKNOWN = -1  # an offset that was not sent to the client
 NONE = ErrorCode.NONE
 
-Key: TypeAlias = tuple[str, UUID, int]  # topic name or else topic id, and partition
+Key: TypeAlias = tuple[str, UUID, int]  # topic name ("" with topic ids), topic id (NO_ID with names), partition index
 
 
 @dataclass(slots=True)
@@ -34,13 +34,13 @@ class FetchPartition:
     """A partition of a fetch.
 
     Attributes:
-        topic: Topic name; with topic ids "" until the topic is resolved.
-        topic_id: Topic id; NO_ID with topic names.
-        request: The partition in the latest request that contained it.
-        high_watermark: High watermark in the last response; UNKNOWN before.
-        log_start: Log start offset in the last response; UNKNOWN before.
+        topic: Topic name; "" while a topic id is not resolved.
+        topic_id: Topic id; NO_ID if the request has topic names.
+        request: Entry of the partition in the latest request that contained the partition.
+        high_watermark: High watermark in the last response; UNKNOWN before the first response.
+        log_start: Log start offset in the last response; UNKNOWN before the first response.
         partition: The partition of the cluster, as of ``cluster_epoch``; None if it does not exist.
-        error: The error if it does not exist.
+        error: The error if the partition does not exist, else NONE.
         cluster_epoch: Epoch of the cluster metadata in which the partition was resolved.
     """
 
@@ -72,9 +72,12 @@ class FetchPartition:
         self.cluster_epoch = cluster.epoch
 
     def update_response_data(self, high_watermark: int, log_start: int, *, failed: bool) -> bool:
-        """Record what is sent to the client; return whether it has changed.
+        """Record the offsets of the response to the client; return whether they differ from the last response.
 
-        An error counts as a change, and so does the response after it.
+        Args:
+            high_watermark: High watermark in the response.
+            log_start: Log start offset in the response.
+            failed: True if the response is an error, which counts as a change, as does the next response.
         """
         changed = failed or (high_watermark, log_start) != (self.high_watermark, self.log_start)
         self.high_watermark = UNKNOWN if failed else high_watermark
@@ -88,13 +91,13 @@ class FetchSession:
 
     Attributes:
         session_id: Id of the session.
-        by_id: Whether it was created by a request with topic ids.
-        partitions: Its partitions; those that returned records last are at the end.
-        created: Time of its creation in seconds.
-        epoch: Session epoch that the next request must have.
-        last_used: Time of its last use in seconds.
-        size: Number of partitions at its last use.
-        evictable: Whether it is old enough to be evicted by a session with more partitions.
+        by_id: Whether the session was created by a request with topic ids.
+        partitions: Partitions of the session; the partitions that returned records last are at the end.
+        created: Broker time of the creation, in seconds.
+        epoch: Session epoch that the next request must contain.
+        last_used: Broker time of the last use, in seconds.
+        size: Number of partitions at the last use.
+        evictable: Whether the session is old enough to be evicted for a session with more partitions.
     """
 
     session_id: int
@@ -107,7 +110,7 @@ class FetchSession:
     evictable: bool = False
 
     def move_to_end(self, keys: Iterable[Key]) -> None:
-        """Read these partitions last in the next request, so that each partition has its turn."""
+        """Move partitions to the end: the next request reads them last, so that no partition starves."""
         for key in keys:
             if (partition := self.partitions.pop(key, None)) is not None:
                 self.partitions[key] = partition
@@ -119,12 +122,13 @@ class FetchContext:
 
     Attributes:
         partitions: The partitions to read.
-        received_at: Time of the request in seconds.
+        received_at: Broker time at which the request arrived, in seconds.
         by_id: Whether the request has topic ids.
-        session: Its session; None for a full request.
+        session: Session of the request; None for a full request.
         creates_session: Whether the response creates a session.
         epoch: Session epoch after this request.
-        missing: Partitions that did not exist when they were first read; None before. The fetch does not wait for them.
+        missing: Partitions that did not exist when they were first read, which the fetch does not wait for; None before
+            the first read.
         expires_at: End of the maximum wait in client time, in seconds.
     """
 
@@ -148,7 +152,7 @@ class FetchSessionCache:
 
     Args:
         slots: Maximum number of sessions (``max.incremental.fetch.session.cache.slots``).
-        new_uuid: Source of session ids.
+        new_uuid: Function that returns a new UUID, for session ids.
     """
 
     def __init__(self, slots: int, new_uuid: Callable[[], UUID]) -> None:
@@ -156,7 +160,7 @@ class FetchSessionCache:
         self._next = count()
 
     def new_context(self, request: FetchRequest, version: int, now: float) -> FetchContext | ErrorCode:
-        """Return the context of a request, or the error of its session id or epoch."""
+        """Return the context of a request; or the error, if its session id or session epoch is not valid."""
         by_id = version >= BY_ID_SINCE
         shard = self._shards[min(max(request.session_id, 0) // SHARD_IDS, SHARDS - 1)]
         if request.session_epoch in (INITIAL, FINAL):
@@ -184,7 +188,11 @@ class FetchSessionCache:
 
 
 class _CacheShard:
-    """A shard of the cache. ``sessions``: by id, the least recently used first."""
+    """A shard of the cache.
+
+    Attributes:
+        sessions: Sessions by id, least recently used first.
+    """
 
     def __init__(self, slots: int, first_id: int, new_uuid: Callable[[], UUID]) -> None:
         self.sessions: dict[int, FetchSession] = {}
@@ -230,7 +238,7 @@ class _CacheShard:
 
 
 def _requested(request: FetchRequest, *, by_id: bool) -> dict[Key, FetchPartition]:
-    """Return the partitions of a request; the last one counts if it contains a partition twice."""
+    """Return the partitions of a request by key; of duplicate partitions, the last one counts."""
     partitions: dict[Key, FetchPartition] = {}
     for topic in request.topics:
         name, topic_id = ("", topic.topic_id) if by_id else (topic.topic, NO_ID)

@@ -1,4 +1,4 @@
-"""The interface of a SASL mechanism, and the three results of a token."""
+"""The interface of a SASL mechanism, and the three possible results of the evaluation of a token."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Authenticated:
     """The exchange has succeeded.
 
     Attributes:
-        user: The principal.
+        user: The authenticated principal.
         token: The last token to the client.
-        expires_at_ms: End of the session in ms since 1970; None if the mechanism does not limit it.
+        expires_at_ms: End of the session in milliseconds since 1970; None if the mechanism sets no end.
     """
 
     user: str
@@ -30,7 +30,11 @@ class Authenticated:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The authentication has failed. ``text``: Kafka's error message; None for the one that all mechanisms share."""
+    """The authentication has failed.
+
+    Attributes:
+        text: Kafka's error message; None for the message that all mechanisms share.
+    """
 
     text: str | None = None
 
@@ -42,5 +46,5 @@ class Mechanism(Protocol):
     """One authentication exchange with a client."""
 
     def evaluate(self, token: bytes, wall_ms: int) -> Verdict:
-        """Evaluate the next token of the client. ``wall_ms``: the current time in ms since 1970."""
+        """Evaluate a token of the client, and return the result. ``wall_ms``: the present time in ms since 1970."""
         ...

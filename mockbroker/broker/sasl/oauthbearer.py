@@ -1,4 +1,4 @@
-"""OAUTHBEARER (RFC 7628) with unsecured tokens (RFC 7515, alg none).
+"""The SASL mechanism OAUTHBEARER (RFC 7628) with unsecured tokens (RFC 7515, alg none).
 
 Source: Kafka's OAuthBearerUnsecuredValidatorCallbackHandler.
 """
@@ -65,7 +65,7 @@ def _bearer(pairs: str) -> str | None:
 
 
 def _claims(token: str) -> dict[str, Any] | None:
-    """Return the claims of an unsecured token, whose signature is empty; None if it is not one."""
+    """Return the claims of an unsecured token, whose signature is empty; None if the token is not unsecured."""
     segments = token.split(".")
     if len(segments) != 3 or segments[2]:
         return None
@@ -84,7 +84,12 @@ def _object(segment: str) -> dict[str, Any] | None:
 
 
 def _valid(claims: dict[str, Any], wall_ms: int) -> bool:
-    """Return whether the claims have a subject and are valid now, and the scope, if given, is text or texts."""
+    """Return whether the claims of a token are valid now: subject, time of issue, time of expiry and scope.
+
+    Args:
+        claims: The claims; ``iat`` and ``scope`` may be missing.
+        wall_ms: The present time in milliseconds since 1970.
+    """
     user, issued_at, expires_at = claims.get("sub"), claims.get("iat", 0), claims.get("exp")
     if not isinstance(user, str) or not user.strip() or not user.isprintable():
         return False  # JSON can contain lone surrogates, which no response can contain

@@ -1,4 +1,4 @@
-"""PLAIN (RFC 4616): authorization id, user and password, separated by NUL."""
+"""The SASL mechanism PLAIN (RFC 4616): one token with authorization id, user and password, separated by NUL."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ OTHER_AUTHORIZATION = "Authentication failed: Client requested an authorization 
 
 
 class Plain:
-    """An exchange with the PLAIN mechanism. Source of texts and order of checks: Kafka's PlainSaslServer."""
+    """An exchange with the PLAIN mechanism. Source (error messages, order of the checks): Kafka's PlainSaslServer."""
 
     def __init__(self, users: Users) -> None:
         self._users = users

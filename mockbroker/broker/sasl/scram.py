@@ -1,4 +1,4 @@
-"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, 7677), with the library scramp. Imported on first use."""
+"""The SASL mechanisms SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, 7677), with the library scramp."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Scram256Or512:
     """An exchange with a SCRAM mechanism.
 
     Args:
-        mechanism: SCRAM-SHA-256 or SCRAM-SHA-512.
+        mechanism: Name of the mechanism: SCRAM-SHA-256 or SCRAM-SHA-512.
         users: The users and their credentials.
-        new_nonce: Returns the server's part of the nonce, printable and without commas.
+        new_nonce: Function that returns the server's part of the nonce, printable and without commas.
     """
 
     def __init__(self, mechanism: str, users: Users, new_nonce: Callable[[], str]) -> None:
@@ -53,7 +53,11 @@ class Scram256Or512:
         return Authenticated(self._user, self._server.get_server_final().encode())
 
     def _credential(self, user: str) -> tuple[bytes, bytes, bytes, int] | None:
-        """Return the credential of a user in the form of scramp; None for an unknown user."""
+        """Return the credential of a user as scramp needs it; None for an unknown user.
+
+        Returns:
+            Salt, stored key, server key and number of iterations.
+        """
         self._user = user
         credential = self._users.scram.get((user, self._mechanism))
         if credential is None:
@@ -62,7 +66,13 @@ class Scram256Or512:
 
 
 def derive(passwords: Mapping[str, str], mechanisms: Iterable[str], new_salt: Callable[[], bytes]) -> ScramCredentials:
-    """Return the SCRAM credentials of all users. Mechanisms other than SCRAM are ignored."""
+    """Return the SCRAM credentials of users, derived from their passwords.
+
+    Args:
+        passwords: Passwords by user.
+        mechanisms: Names of SASL mechanisms; mechanisms other than SCRAM are ignored.
+        new_salt: Function that returns a new random salt.
+    """
     credentials: dict[tuple[str, str], ScramCredential] = {}
     for mechanism in mechanisms:
         if mechanism in SCRAM_HASHES:

@@ -47,7 +47,7 @@ class Users:
         self.scram = dict(scram or {})
 
     def is_password(self, user: str, password: str) -> bool:
-        """Return whether this is the password of the user."""
+        """Return whether a password is the configured password of a user; False for an unknown user."""
         expected = self.passwords.get(user)
         if expected is None:
             return False
