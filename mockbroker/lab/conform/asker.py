@@ -23,7 +23,7 @@ class Asker:
         self._side = ClientSide(CLIENT_ID)
 
     async def ask(self, request: object, version: int, kind: type[A]) -> A:
-        """Send a request and return the response body, an instance of ``kind``. Raises: OSError if there is no response."""
+        """Send a request and return the response body, an instance of ``kind``. Raises: OSError if none arrives."""
         name = f"{type(request).__name__} v{version}"
         try:
             with trio.fail_after(RESPONSE_TIMEOUT):

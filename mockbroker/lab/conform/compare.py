@@ -23,7 +23,7 @@ ANYTHING = frozenset(
         "zk_migration_ready",
     }
 )
-TEXTS = frozenset({"error_message", "batch_index_error_message"})  # of an external broker: only null and "" must agree
+TEXTS = frozenset({"error_message", "batch_index_error_message"})  # of an external broker: only null and "" agree
 FEATURES = frozenset({"supported_features", "finalized_features"})  # not compared for an external broker
 TIMES = frozenset({"transaction_start_time_ms", "last_timestamp", "log_append_time_ms"})  # only -1 must agree
 NUMBERED = {  # field -> kind of number
@@ -165,7 +165,7 @@ class Bindings:
         return self._bound.get(value, value) if isinstance(value, str) else value
 
     def sort_key(self, item: Any, *, recorded: bool) -> str:
-        """Return the sort key of a set element: identifying fields first, then the others; unbound ids compare equal."""
+        """Return the sort key of a set element: identifying fields, then the others; unbound ids compare equal."""
         if not isinstance(item, Mapping):
             return json.dumps(self._plain(item, recorded=recorded))
         identity = [self._plain(item.get(name), name, recorded=recorded) for name in IDENTITY]
