@@ -4,9 +4,9 @@ The classes are imported on first access. A stored message contains its version:
 
 - most begin with an int16 that is the version;
 - keys in the topics of coordinators begin with an int16 that is the record type, and have only version 0;
-- those of SELF_DESCRIBED have the version as their first field.
+- the messages in SELF_DESCRIBED have the version as their first field.
 
-StickyUserData does not contain its version: it is in BLOBS, but not in STORED.
+StickyUserData does not contain its version: the class is in BLOBS, but not in STORED.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ MAX_VERSION = 32_767  # a version is an int16
 
 
 class _Blobs(Mapping[str, type]):
-    """Classes by name; a module is imported on first access to one of its names."""
+    """A mapping of message names to classes; a module is imported on first access to one of its classes."""
 
     def __init__(self, without: str = "") -> None:
         self._modules = {name: file for file, names in MODULES.items() for name in names if name != without}
@@ -124,7 +124,7 @@ STORED: Mapping[str, type] = _Blobs(without="StickyUserData")
 def stored_version(blob: type, data: bytes) -> int:
     """Return the version that a stored message contains.
 
-    Raises: Truncated; UnknownRecordType if it is a key of another record type.
+    Raises: Truncated; UnknownRecordType if the message is a key of another record type.
     """
     name = schema_of(blob).name
     what = "record type" if name in KEYS else "version"
@@ -142,12 +142,13 @@ def body_offset(blob: type) -> int:
 
 
 def readable_version(blob: type, written: int) -> int:
-    """Return the version to decode a message of version ``written`` as.
+    """Return the version as which to decode a message that contains version ``written``.
 
-    A version newer than kwire knows is decoded as the newest known one where Kafka only ever appends fields.
-    Raises: UnknownApi for any other version that is not known. Source: Kafka's
-        ConsumerProtocol.deserializeSubscription, ControlRecordType, ConnectProtocol; for those that are refused,
-        CoordinatorRecordSerde, AssignmentInfo.
+    A version newer than kwire knows is decoded as the newest known version if Kafka only ever appends fields to the
+    message. Raises: UnknownApi for any other unknown version. Source: Kafka's
+    ConsumerProtocol.deserializeSubscription, ControlRecordType and ConnectProtocol; for messages whose newer versions
+    are
+    refused, CoordinatorRecordSerde and AssignmentInfo.
     """
     schema = schema_of(blob)
     assert schema.versions is not None
@@ -178,7 +179,7 @@ def decode_stored(blob: type[M], data: bytes) -> tuple[M, int]:
 def prefix(value: object, version: int) -> bytes:
     """Return the bytes before the body of a stored message.
 
-    Raises: EncodeError if the message has a version field with another value.
+    Raises: EncodeError if the message has a version field with a value other than ``version``.
     """
     name = schema_of(type(value)).name
     if name not in SELF_DESCRIBED:
@@ -207,7 +208,8 @@ def encode_stored(value: object, version: int) -> bytes:
 def decode_record(topic: str, key: bytes | None, value: bytes | None) -> tuple[object, object | None]:
     """Decode key and value of a record in a topic of RECORDS; the value of a tombstone is None.
 
-    Raises: UnknownRecordType or UnknownApi for records newer than kwire knows; other DecodeErrors for damaged ones.
+    Raises: UnknownRecordType or UnknownApi for a record newer than kwire knows; another DecodeError for an invalid
+    record.
     Source: Kafka's CoordinatorRecordSerde.
     """
     if key is None:
@@ -227,8 +229,13 @@ def _record_classes(topic: str, record_type: int) -> tuple[type, type]:
 
 
 def encode_record(key: object, value: object | None, version: int) -> tuple[bytes, bytes | None]:
-    """Encode key and value of a record in a topic of RECORDS. ``version``: of the value. Raises: EncodeError,
-    SchemaError.
+    """Encode key and value of a record in a topic of RECORDS.
+
+    Args:
+        value: the value; None for a tombstone.
+        version: version of the value.
+
+    Raises: EncodeError, SchemaError.
     """
     return encode_stored(key, 0), None if value is None else encode_stored(value, version)
 

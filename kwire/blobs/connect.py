@@ -1,9 +1,10 @@
 """Metadata and assignment of Kafka Connect workers in groups of type ``connect``, in JoinGroup and SyncGroup.
 
-v0 is the protocol ``default``, which stops all tasks during a rebalance; v1 ``compatible`` has what a worker runs and
-what it must revoke (KIP-415); v2 ``sessioned`` has the same bytes and means that workers sign requests to each other
-(KIP-507). Task -1 is the connector itself. The class names are our own: Kafka's classes are WorkerState and Assignment,
-and from v1 on ExtendedWorkerState and ExtendedAssignment. Source: ConnectProtocol,
+v0 is the protocol ``default``, which stops all tasks during a rebalance. v1, ``compatible``, adds the tasks that a
+worker
+runs and the tasks that it must revoke (KIP-415). v2, ``sessioned``, has the same bytes and means that workers sign
+requests to each other (KIP-507). Task -1 is the connector itself. The class names are our own: Kafka's classes are
+WorkerState and Assignment, and from v1 on ExtendedWorkerState and ExtendedAssignment. Source: ConnectProtocol,
 IncrementalCooperativeConnectProtocol.
 """
 
@@ -12,7 +13,11 @@ from kwire.schema import Array, Bytes, Int16, Int32, Int64, String, data, struct
 
 @data(versions="0-2", flexible="none")
 class ConnectWorkerState:
-    """The metadata of a worker in JoinGroup. ``allocation``: its stored ConnectAssignment, or null."""
+    """The metadata of a worker in JoinGroup.
+
+    Attributes:
+        allocation: encoded ConnectAssignment with the tasks that the worker runs, or None.
+    """
 
     url: str = String()
     config_offset: int = Int64()
@@ -24,8 +29,8 @@ class ConnectAssignment:
     """The assignment of a worker in SyncGroup.
 
     Attributes:
-        error: 1 if workers must first read more of the configuration topic.
-        delay: milliseconds until the next rebalance.
+        error: 1 if workers must first read more of the configuration topic, else 0.
+        delay: time until the next rebalance, in milliseconds.
     """
 
     @struct

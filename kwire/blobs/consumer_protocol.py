@@ -1,7 +1,7 @@
 """ConsumerProtocol: subscription and assignment of groups with protocol type ``consumer``, in JoinGroup and SyncGroup.
 
-The coordinator does not decode these bytes; assignors do. Both are stored after an int16 with their version.
-v1 owned partitions (KIP-429); v2 generation (KIP-792); v3 rack (KIP-881).
+The coordinator does not decode these bytes; assignors do. Subscription and assignment both begin with their version, an
+int16. v1 adds owned partitions (KIP-429); v2 the generation (KIP-792); v3 the rack (KIP-881).
 """
 
 from kwire.schema import Array, Bytes, Int32, String, data, struct

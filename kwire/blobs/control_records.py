@@ -1,7 +1,7 @@
-"""Keys and values of control records, which brokers and controllers append to logs themselves.
+"""Keys and values of control records, which brokers and controllers append to logs.
 
-The key has the type of the record. End-transaction markers are in the logs of topics; the other values are in the
-metadata log of the controllers and its snapshots, and have a version field. Source: ControlRecordType and
+The key contains the type of the record. End-transaction markers are in the logs of topics. The other values are in the
+metadata log of the controllers and in its snapshots, and contain a version field. Source: ControlRecordType and
 ControlRecordUtils in org.apache.kafka.common.record.
 """
 
@@ -12,7 +12,11 @@ from kwire.schema import Array, Int16, Int32, Int64, Nested, String, UInt16, Uui
 
 @data(versions="0", flexible="none")
 class ControlRecordKey:
-    """The key of a control record. ``type`` may be newer than ControlType."""
+    """The key of a control record.
+
+    Attributes:
+        type: number of the record type, which may be newer than ControlType.
+    """
 
     type: int = Int16()
 
@@ -26,7 +30,7 @@ class EndTxnMarker:
 
 @data(versions="0-1", flexible="0+")
 class LeaderChangeMessage:
-    """The value of LEADER_CHANGE. v1 directories (KIP-853), which Kafka 4.2 does not write yet."""
+    """The value of LEADER_CHANGE. v1 adds directories (KIP-853); Kafka 4.2 does not write v1 yet."""
 
     @struct
     class Voter:

@@ -1,4 +1,4 @@
-"""The fields of messages whose bytes hold another message."""
+"""The fields whose bytes are another message, with the name of that message."""
 
 from __future__ import annotations
 

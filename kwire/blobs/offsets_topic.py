@@ -1,8 +1,8 @@
 """Records of ``__consumer_offsets``, the state of the group coordinator: a key and a value each.
 
 Record types 0 and 1 are committed offsets, 2 classic groups, 3 to 8 and 16 consumer groups (KIP-848), 9 to 15 share
-groups (KIP-932), 17 to 23 Streams groups (KIP-1071); ``blobs.RECORDS`` has the class of each type. Definitions are
-those of Kafka 4.2.0; the two of type 9, which 4.2.0 no longer has, of 3.9.1.
+groups (KIP-932), 17 to 23 Streams groups (KIP-1071); ``blobs.RECORDS`` lists the message name of each type. The
+definitions are from Kafka 4.2.0; those of type 9, which 4.2.0 no longer has, are from 3.9.1.
 """
 
 from uuid import UUID
@@ -37,7 +37,7 @@ class OffsetCommitKey:
 class OffsetCommitValue:
     """A committed offset.
 
-    v1 adds expire_timestamp; v2 drops it again (KIP-211); v3 leader epoch; v4 flexible, topic id.
+    v1 adds expire_timestamp; v2 removes it (KIP-211); v3 adds the leader epoch; v4 is flexible and adds the topic id.
     """
 
     offset: int = Int64()
@@ -55,7 +55,9 @@ class GroupMetadataKey:
 
 @data(versions="0-4", flexible="4+")
 class GroupMetadataValue:
-    """A classic group. v1 rebalance timeout; v2 time of the last state change; v3 static members; v4 flexible."""
+    """A classic group. v1 adds the rebalance timeout; v2 the time of the last state change; v3 static members; v4 is
+    flexible.
+    """
 
     @struct
     class Member:
@@ -121,7 +123,11 @@ class ConsumerGroupMemberMetadataKey:
 
 @data(versions="0", flexible="0+")
 class ConsumerGroupMemberMetadataValue:
-    """A member of a consumer group. ``classic_member_metadata`` is null unless the member uses the classic protocol."""
+    """A member of a consumer group.
+
+    Attributes:
+        classic_member_metadata: data of a member that uses the classic protocol; None for other members.
+    """
 
     @struct
     class ClassicMemberMetadata:
@@ -203,8 +209,9 @@ class ShareGroupPartitionMetadataKey:
 
 @data(versions="0", flexible="0+")
 class ShareGroupPartitionMetadataValue:
-    """The topics of a share group in Kafka 3.9, where share groups were not stable; now
-    ShareGroupStatePartitionMetadata.
+    """The topics of a share group, written only by Kafka 3.9, where share groups were not stable.
+
+    Later releases write ShareGroupStatePartitionMetadata.
     """
 
     @struct

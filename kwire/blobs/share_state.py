@@ -42,7 +42,7 @@ class ShareUpdateKey:
 
 @data(versions="0", flexible="0+")
 class ShareUpdateValue:
-    """The changes of a partition's state since the last snapshot."""
+    """The changes of a share group partition's state since the last snapshot."""
 
     @struct
     class StateBatch:

@@ -1,7 +1,9 @@
-"""User data of the sticky assignors in a subscription: owned partitions and the generation they are from.
+"""User data of the sticky assignors in a subscription: owned partitions, and the generation in which they were
+assigned.
 
-The bytes do not contain their version: if they cannot be decoded as v1 they are decoded as v0, and if that fails the
-member counts as owning nothing. v1 generation (KIP-341). Source: StickyAssignor.deserializeTopicPartitionAssignment.
+The bytes do not contain their version: if they cannot be decoded as v1 they are decoded as v0; if v0 fails too, the
+assignor treats the member as one without owned partitions. v1 adds the generation (KIP-341). Source:
+StickyAssignor.deserializeTopicPartitionAssignment.
 """
 
 from kwire import codec
@@ -11,7 +13,7 @@ from kwire.schema import Array, Int32, String, data, struct
 
 @data(versions="0-1", flexible="none")
 class StickyUserData:
-    """User data of the assignor ``sticky``. v1 generation."""
+    """User data of the assignor ``sticky``: owned partitions. v1 adds the generation."""
 
     @struct
     class TopicPartition:
@@ -30,7 +32,10 @@ class CooperativeStickyUserData:
 
 
 def decode_user_data(user_data: bytes) -> tuple[StickyUserData, int, int]:
-    """Decode user data of ``sticky``; return it with its version and the offset after it. Raises: DecodeError."""
+    """Decode user data of ``sticky``; return the message, its version and the offset of the byte after it.
+
+    Raises: DecodeError.
+    """
     try:
         value, end = codec.decode_at(StickyUserData, user_data, 0, 1)
     except DecodeError:
@@ -40,7 +45,7 @@ def decode_user_data(user_data: bytes) -> tuple[StickyUserData, int, int]:
 
 
 def read_user_data(user_data: bytes | None) -> StickyUserData | None:
-    """Return the user data of ``sticky`` as the assignor sees it: None if it is null, empty or invalid."""
+    """Return the user data of ``sticky`` as the assignor reads it; None if the data is null, empty or invalid."""
     try:
         return decode_user_data(user_data or b"")[0]
     except DecodeError:

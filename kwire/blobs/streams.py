@@ -1,11 +1,13 @@
 """User data of Kafka Streams in subscriptions and assignments of the protocol ``stream``.
 
-Both begin with their version. v2 endpoints; v3 the newest version that all members support (KIP-268); v4 error codes in
-assignments; v5 topics by number; v6 standby tasks by endpoint (KIP-535); v7 sums of offsets, time of the next rebalance
-(KIP-441); v8 a byte that makes a subscription differ from the previous one; v9 error codes in subscriptions; v10 named
-topologies; v11 tags (KIP-708).
+Subscription and assignment both begin with their version. v2 adds endpoints; v3 the newest version that all members
+support (KIP-268); v4 error codes in assignments; v5 topics by number; v6 standby tasks by endpoint (KIP-535); v7 sums
+of
+offsets, and the time of the next rebalance (KIP-441); v8 a byte that makes a subscription differ from the previous one;
+v9 error codes in subscriptions; v10 named topologies; v11 tags (KIP-708).
 
-SubscriptionInfoData is declared by Kafka. AssignmentInfo is written by hand there (AssignmentInfo.java), so the field
+Kafka declares SubscriptionInfoData. Kafka encodes AssignmentInfo in hand-written code (AssignmentInfo.java), so its
+field
 names here are our own; its text is Java's modified UTF-8, which differs from UTF-8 for NUL and for characters above 16
 bits.
 """
@@ -17,7 +19,9 @@ from kwire.schema import Array, Bytes, Int8, Int32, Int64, String, UInt16, Uuid,
 
 @data(versions="1-11", flexible="none")
 class SubscriptionInfoData:
-    """The tasks of a member. Up to v6 only their ids; from v7 on with sums of offsets."""
+    """The subscription of a member: its tasks. Up to v6 with task ids only; from v7 on with the sum of offsets of each
+    task.
+    """
 
     @struct
     class TaskId:
@@ -71,8 +75,9 @@ class TopicPartition:
 class AssignmentInfo:
     """The tasks assigned to a member.
 
-    Attributes:
-        named_topology: UTF-16; empty for none. Topics by endpoint are indices into ``topics``.
+    ``named_topology`` of a task is a list of UTF-16 units, empty for a topology without a name. Partitions by endpoint
+    refer
+    to their topic by index into ``topics``.
     """
 
     @struct

@@ -26,7 +26,7 @@ def command(as_json: bool) -> None:
 
 
 def row(api: Api) -> dict[str, int | str | None]:
-    """Return one API as the object that ``--json`` prints."""
+    """Return one API as the object that ``--json`` prints for it."""
     return {
         "key": api.key,
         "name": api.name,

@@ -102,7 +102,7 @@ def columns() -> dict[str, Column]:
 
 
 def _opened(output: str | None) -> AbstractContextManager[IO[bytes]]:
-    """Open the output; stdout is not closed at the end."""
+    """Open the output for writing, as a context manager; stdout, if ``output`` is None, is not closed at the end."""
     if output is None:
         return nullcontext(sys.stdout.buffer)
     try:
@@ -112,7 +112,7 @@ def _opened(output: str | None) -> AbstractContextManager[IO[bytes]]:
 
 
 def _write(rows: Iterator[Row], form: str, out: IO[bytes]) -> bool:
-    """Write the rows; return True if there was at least one."""
+    """Write the rows in the requested format; return True if there was at least one row."""
     first = next(rows, None)
     if first is not None:
         rows = chain((first,), rows)

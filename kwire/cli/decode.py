@@ -44,7 +44,7 @@ def decode(source_frame: frames.FrameLine, engine: Engine) -> dict[str, Any]:
 
 
 def form_of(message: Request | Response) -> dict[str, Any]:
-    """Return a decoded frame as the JSON object that ``kwire encode`` reads."""
+    """Return a decoded frame as the JSON object that ``kwire encode`` accepts."""
     is_request = isinstance(message, Request)
     header_version = request_header_version if is_request else response_header_version
     form: dict[str, Any] = {

@@ -30,7 +30,7 @@ def command(source: str, engine: Engine) -> None:
 
 
 def encode(form: Mapping[str, Any], engine: Engine) -> bytes:
-    """Return the frame of one line. Raises: WireError, LineError."""
+    """Return the frame that one input line describes. Raises: WireError, LineError."""
     if "error" in form and "body" not in form:
         raise lines.LineError("the line is an error, not a message", "error")
     api = envelope.find_api(lines.integer(form, "api_key"), version := lines.integer(form, "api_version"))

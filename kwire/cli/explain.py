@@ -100,9 +100,9 @@ class Place:
 
     Attributes:
         piece: the piece.
-        depth: number of pieces around it.
-        data: the bytes that its offsets refer to: the frame, or decompressed data.
-        within: path of the compressed field that contains it; empty in the frame itself.
+        depth: number of pieces around the piece.
+        data: bytes that the offsets of the piece refer to: the frame, or decompressed data.
+        within: path of the compressed field that contains the piece; empty for a piece of the frame itself.
     """
 
     piece: Piece
@@ -116,7 +116,12 @@ class Place:
 
 
 def places(explanation: Explanation, depth: int = 0, within: str = "") -> Iterator[Place]:
-    """Yield every piece in order, including decompressed ones."""
+    """Yield every piece in order with its position, including pieces of decompressed data.
+
+    Args:
+        depth: depth of the outermost pieces.
+        within: path of the compressed field that the explanation describes; empty for a frame.
+    """
     pending = [(depth, piece) for piece in reversed(explanation.pieces)]
     while pending:
         depth, piece = pending.pop()
@@ -127,7 +132,7 @@ def places(explanation: Explanation, depth: int = 0, within: str = "") -> Iterat
 
 
 def json_lines(explanation: Explanation, flat: bool) -> Lines:
-    """Yield one object per piece; with ``flat`` only pieces with bytes of their own."""
+    """Yield one JSON object per piece; with ``flat`` only pieces with bytes that belong to no inner piece."""
     for place in places(explanation):
         piece = place.piece
         if flat and not piece.own and piece.type != UNREAD:
@@ -148,10 +153,10 @@ def json_lines(explanation: Explanation, flat: bool) -> Lines:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line of text before layout: its cells.
+    """The cells of one line of text, before they are aligned.
 
     Attributes:
-        value: shown in the remaining columns.
+        value: text of the value, to the right of the other cells.
         more: text after the value; on lines of its own if it does not fit.
         unread: True for bytes that could not be decoded.
     """
@@ -172,8 +177,8 @@ class TextForm:
 
     Attributes:
         flat: True for full paths instead of a tree.
-        width: columns of the output.
-        paint: ``paint(style, text)`` colours a cell.
+        width: width of the output in characters.
+        paint: function that colours a cell, called as ``paint(style, text)``.
     """
 
     flat: bool
@@ -190,7 +195,7 @@ class TextForm:
         yield ""
 
     def widths(self, rows: Sequence[Row]) -> tuple[list[int], int]:
-        """Return the widths of the columns before the value, and the indentation per level."""
+        """Return the widths of the columns before the value, and the indentation per tree level, in characters."""
         offset, data = (max((len(cell) for cell in cells), default=0) for cells in zip(*map(_ends, rows), strict=True))
         kind = max((len(row.type) for row in rows if " " not in row.type), default=0)
         room, name = 0, 0
@@ -203,7 +208,12 @@ class TextForm:
         return [offset, data, name, kind], step
 
     def laid_out(self, row: Row, widths: Sequence[int], step: int) -> Iterator[str]:
-        """Yield the text lines of a row, aligned to the columns; a cell that is too long moves the following cells."""
+        """Yield the text lines of a row, aligned to the columns; a cell that is too long moves the following cells.
+
+        Args:
+            widths: widths of the columns before the value, in characters.
+            step: indentation per tree level, in characters.
+        """
         cells = (
             ("offset", row.offset),
             ("bytes", row.bytes),
@@ -231,7 +241,7 @@ class TextForm:
             yield " " * max(0, min(column, self.width - len(other))) + paint(other)
 
     def rows(self, place: Place) -> Iterator[Row]:
-        """Yield the rows of a piece: one, or several for bytes that could not be decoded."""
+        """Yield the rows of a piece: one row, or several for bytes that could not be decoded."""
         piece = place.piece
         if piece.type == UNREAD:
             yield from self.unread_rows(place)
@@ -243,7 +253,7 @@ class TextForm:
                 yield Row("", "", "", 0, "", more=one_line(piece.error), unread=True)
 
     def unread_rows(self, place: Place) -> Iterator[Row]:
-        """Yield the first of the bytes that could not be decoded, with the reason."""
+        """Yield rows with the first bytes of a piece that could not be decoded, and the reason."""
         piece, reason = place.piece, one_line(place.piece.error)
         sign = "+" * bool(place.within)
         first = place.own[:SHOWN_BYTES].hex()
@@ -254,7 +264,7 @@ class TextForm:
             yield Row("", f"+{more}", "", 0, "")
 
     def offset(self, place: Place) -> str:
-        """Return the offset cell: the first byte, and for a node with fields also the last."""
+        """Return the offset cell: the offset of the first byte, and for a node with fields also of the last byte."""
         piece, sign = place.piece, "+" * bool(place.within)
         if self.flat or not piece.fields:
             return f"{sign}{piece.offset}"
@@ -284,12 +294,12 @@ def hex_cell(own: bytes, head: int) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """Return ``text`` shortened to at most ``width`` columns."""
+    """Return ``text`` shortened to at most ``width`` characters."""
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def value_text(piece: Piece) -> tuple[str, str]:
-    """Return the value as text, and a note about it: strings in quotes, bytes as their size."""
+    """Return the value of a piece as text (strings in quotes, bytes as their size), and a note about the value."""
     note = one_line(piece.note)
     if piece.type in WITHOUT_VALUE:
         return "", note

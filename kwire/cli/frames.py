@@ -1,4 +1,4 @@
-"""Input of frames, shared by ``kwire decode`` and ``kwire explain``: JSON lines, or hex."""
+"""Input of frames, shared by ``kwire decode`` and ``kwire explain``: JSON lines or hex."""
 
 from __future__ import annotations
 
@@ -21,7 +21,12 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class FrameLine:
-    """A frame from one input line. For a request, ``api_key`` and ``api_version`` are those in its header."""
+    """A frame from one input line.
+
+    Attributes:
+        api_key: API key; for a request the key in its header.
+        api_version: API version; for a request the version in its header.
+    """
 
     direction: str
     frame: bytes
@@ -31,7 +36,7 @@ class FrameLine:
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """Values from the command line, for frames whose line does not contain them."""
+    """Values from the command line for frames whose input line does not contain them."""
 
     direction: str
     api_key: int | None
@@ -55,7 +60,9 @@ class Defaults:
 
 
 def _integer(line: Mapping[str, Any], key: str, default: int | None) -> int:
-    """Return an integer member of the line that the command line may have instead. Raises: LineError."""
+    """Return the integer ``key`` of the line, or the default from the command line. Raises: LineError if
+    neither exists.
+    """
     if line.get(key) is None and default is None:
         raise lines.LineError(f"missing: add it to the line, or use --{key.replace('_', '-')}", key)
     return lines.integer(line, key, default)
@@ -74,7 +81,13 @@ def arguments(command: C) -> C:
 
 
 def work_through(source: str, work: lines.Work, *, text: bool = False) -> None:
-    """Print the result of ``work`` for each line of ``source``: a path, ``-``, or the hex of one frame."""
+    """Print the result of ``work`` for each line of ``source``.
+
+    Args:
+        source: path of a file, ``-`` for stdin, or the hex of one frame.
+        work: function that returns the result for an input line.
+        text: True if the output is text, so errors go to stderr only.
+    """
     if HEX.fullmatch(source) and not os.path.exists(source):
         lines.report("<argument>", iter([" ".join(source.split()).encode()]), work, text=text)
     else:

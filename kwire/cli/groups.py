@@ -112,11 +112,11 @@ def command(
 
 
 def text(group: dict[str, Any], *, several: bool = False, assignor: str | None = None) -> Iterator[str]:
-    """Yield the lines of a group.
+    """Yield the lines of text that describe a group.
 
     Args:
         several: True if groups of other clusters have the same id.
-        assignor: the assignor of ``--what-if``.
+        assignor: name of the assignor of ``--what-if``; None without the option.
     """
     names = {member["member_id"]: member["name"] for member in group["members"]}
     where = f" (cluster {group['cluster']})" if several else ""
@@ -151,7 +151,7 @@ def text(group: dict[str, Any], *, several: bool = False, assignor: str | None =
 
 
 def _what_if(group: dict[str, Any], assignor: str, names: dict[str, str]) -> Iterator[str]:
-    """Yield the results of another assignor: totals, then the generations that differ."""
+    """Yield lines with the results of another assignor: totals, then the generations whose assignments differ."""
     generations, total = group["what_if"]["generations"], group["what_if"]["sum"]
     if total is None:
         why = next((row["note"] for row in generations), None)
@@ -227,7 +227,7 @@ def _rebalance(rebalance: dict[str, Any], names: dict[str, str]) -> Iterator[str
 
 
 def _restart(restart: dict[str, Any], names: dict[str, str]) -> str:
-    """Return the line of a static member that restarted without a rebalance."""
+    """Return the line for a static member that restarted without a rebalance."""
     member = names.get(restart["trigger_member"], restart["trigger_client"] or "")
     away = "" if restart["stw_ms"] is None else f" after {_ms(restart['stw_ms'])}"
     return f"  {_clock(restart['ts'])}  generation {restart['generation']} continues: restart: {member}{away} - " + str(
@@ -243,7 +243,7 @@ def _change(had: list[str], has: list[str]) -> str:
 
 
 def _partitions(partitions: list[str]) -> str:
-    """Return partitions grouped by topic, as in ``orders 0 1 2, tea 0``."""
+    """Return partitions as text, grouped by topic, as in ``orders 0 1 2, tea 0``."""
     by_topic: dict[str, list[str]] = {}
     for name in sorted(partitions, key=lambda name: (name.rpartition("-")[0], int(name.rpartition("-")[2])))[:MOST]:
         topic, _, partition = name.rpartition("-")

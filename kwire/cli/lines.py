@@ -1,7 +1,7 @@
-"""Input and output of the subcommands that read lines.
+"""Input and output of the subcommands that process input line by line.
 
-An invalid line does not stop the others: ``{"error": ...}`` takes its place on stdout, stderr has one line about it,
-and the exit code is 1.
+An invalid line does not stop the others: ``{"error": ...}`` takes its place on stdout, one line on stderr describes the
+error, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -32,7 +32,11 @@ OBJECTS = 100_000  # allocations between two runs of the cyclic garbage collecto
 
 
 class LineError(ValueError):
-    """An input line that the subcommand cannot process. ``path``: the invalid key."""
+    """An input line that the subcommand cannot process.
+
+    Attributes:
+        path: the invalid or missing key; empty if the line as a whole is invalid.
+    """
 
     def __init__(self, reason: str, path: str = "") -> None:
         super().__init__(f"{path}: {reason}" if path else reason)
@@ -40,7 +44,12 @@ class LineError(ValueError):
 
 
 def work_through(source: str, work: Work, *, text: bool = False) -> None:
-    """Print the result of ``work`` for each line of ``source``, a path or ``-``. Exit with 1 if a line was invalid."""
+    """Print the result of ``work`` for each line of ``source``. Exit with 1 if a line was invalid.
+
+    Args:
+        source: path of a file, or ``-`` for stdin.
+        text: True if the output is text, so errors go to stderr only.
+    """
     if source == "-":
         report("<stdin>", lines(sys.stdin.buffer, "<stdin>"), work, text=text)
         return
@@ -92,7 +101,9 @@ def lines(stream: BinaryIO, name: str) -> Iterator[bytes]:
 
 
 def error_form(error: Exception) -> dict[str, Any]:
-    """Return the object printed in place of a result. ``offset`` is null if the error is not at a byte of the frame."""
+    """Return the object to print in place of a result. ``offset`` is null if the error does not refer to a byte of the
+    frame.
+    """
     message = "the JSON is nested too deeply" if isinstance(error, RecursionError) else str(error)
     path = error.path if isinstance(error, (LineError, DecodeError, EncodeError)) else ""
     offset = error.offset if isinstance(error, DecodeError) else None
@@ -114,7 +125,9 @@ def parse_object(line: str) -> dict[str, Any]:
 
 
 def _value(line: Mapping[str, Any], key: str, default: Any) -> Any:
-    """Return the value of a key; null counts as missing."""
+    """Return the value of a key of the line; null counts as missing. Raises: LineError if there is no value and no
+    default.
+    """
     value = line.get(key)
     if value is None:
         value = default
@@ -124,7 +137,7 @@ def _value(line: Mapping[str, Any], key: str, default: Any) -> Any:
 
 
 def integer(line: Mapping[str, Any], key: str, default: int | None = None) -> int:
-    """Return an integer member of the line; null counts as missing. Raises: LineError."""
+    """Return the integer value of a key; null counts as missing. Raises: LineError."""
     value = _value(line, key, default)
     if isinstance(value, bool) or not isinstance(value, int):
         raise LineError(f"expected an integer, got {_kind(value)}", key)
@@ -132,7 +145,7 @@ def integer(line: Mapping[str, Any], key: str, default: int | None = None) -> in
 
 
 def member(line: Mapping[str, Any], key: str, default: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return an object member of the line. Raises: LineError."""
+    """Return the object that is the value of a key; null counts as missing. Raises: LineError."""
     value = _value(line, key, default)
     if not isinstance(value, dict):
         raise LineError(f"expected an object, got {_kind(value)}", key)
@@ -140,7 +153,7 @@ def member(line: Mapping[str, Any], key: str, default: dict[str, Any] | None = N
 
 
 def hexadecimal(line: Mapping[str, Any], key: str, default: str | None = None) -> bytes:
-    """Return a hex member of the line as bytes. Raises: LineError."""
+    """Return the bytes that a key contains in hex; null counts as missing. Raises: LineError."""
     value = _value(line, key, default)
     if not isinstance(value, str):
         raise LineError(f"expected hex, got {_kind(value)}", key)
@@ -151,7 +164,7 @@ def hexadecimal(line: Mapping[str, Any], key: str, default: str | None = None) -
 
 
 def _hex_error(value: str) -> str:
-    """Return why text is not hex."""
+    """Return the reason why a text is not valid hex."""
     for place, character in enumerate(value):
         if character not in hexdigits + whitespace:
             return f"invalid hex digit {character!r} at position {place}"
@@ -177,12 +190,14 @@ def _print(result: Result) -> None:
 
 
 def columns() -> int:
-    """Return the width for text: that of the terminal, or WIDTH."""
+    """Return the width of text output in characters: the width of the terminal, or WIDTH if stdout is
+    not a terminal.
+    """
     return shutil.get_terminal_size((WIDTH, 0)).columns if sys.stdout.isatty() else WIDTH
 
 
 def writable(output: str | Path | None, inputs: Iterable[str] = ()) -> None:
-    """Check an output path before the work starts. Raises: click.UsageError if it is an input, or its folder is
+    """Check an output path before the work starts. Raises: click.UsageError if the path is an input or its folder is
     missing.
     """
     if output is None:
@@ -197,8 +212,9 @@ def writable(output: str | Path | None, inputs: Iterable[str] = ()) -> None:
 
 @contextmanager
 def rare_garbage_collection() -> Iterator[None]:
-    """Run the cyclic garbage collector rarely: rows are millions of objects without cycles, and a run takes a fifth
-    of the time.
+    """Run the cyclic garbage collector rarely inside the ``with`` block.
+
+    Rows are millions of objects without cycles, so the collector would take a fifth of the time and find nothing.
     """
     before = gc.get_threshold()
     gc.set_threshold(OBJECTS, 20, 20)
@@ -211,6 +227,8 @@ def rare_garbage_collection() -> Iterator[None]:
 @contextmanager
 def progress(paths: Iterable[str], *, hidden: bool = False) -> Iterator[Callable[[int], object] | None]:
     """Show a progress bar of the bytes read from captures, if stderr is a terminal.
+
+    The context manager returns the function to call with each number of bytes read; None without a progress bar.
 
     Args:
         hidden: True for no bar, because the output itself goes to the terminal.
@@ -229,7 +247,7 @@ def progress(paths: Iterable[str], *, hidden: bool = False) -> Iterator[Callable
 
 
 def needed(package: str, extra: str) -> None:
-    """Check that a package is installed, before the work starts. Raises: ClickException."""
+    """Check that a package is installed, before the work starts. Raises: ClickException, which names the pip extra."""
     if find_spec(package) is None:
         raise click.ClickException(f"{package} is missing: pip install 'kwire[{extra}]'")
 

@@ -1,1 +1,1 @@
-"""Engines: a Layout compiled to functions that decode and encode one version of a message."""
+"""Engines: functions, built from a Layout, that decode and encode one version of a message."""

@@ -1,7 +1,7 @@
-"""The compiled engine: a Layout becomes Python source and then functions, fast and without error context.
+"""The compiled engine: it translates a Layout into Python source and then functions, fast and without error context.
 
 A reader and a writer are generated when a version of a message is first decoded or encoded, and cached. They only
-accept or refuse their input; ``kwire.codec`` asks the reference engine for the reason.
+accept or refuse their input; ``kwire.codec`` gets the reason of a refusal from the reference engine.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def decode(message: type, data: bytes, offset: int, version: int, weight: int) -
     """Decode the message at ``offset``; return it with the offset of the byte after it. Raises: one of REFUSALS.
 
     Args:
-        weight: limit of the memory of the decoded message, in bytes (see ``kwire.limits``).
+        weight: maximum memory of the decoded message, in bytes (see ``kwire.limits``).
     """
     if (len(data) - offset) * HEAVIEST > weight:
         return _decode_weighed(message, data, offset, version, weight)
@@ -66,11 +66,12 @@ def _decode_weighed(message: type, data: bytes, offset: int, version: int, weigh
 
 
 def rough_error(message: type, version: int, size: int, refusal: BaseException) -> DecodeError:
-    """Return the DecodeError for a large message from the position that the reader had reached, without decoding again.
+    """Return the DecodeError for a large message, with the offset that the reader had reached; nothing is decoded
+    again.
 
     Args:
         size: length of the data in bytes.
-        refusal: the exception of the reader; its traceback has the position.
+        refusal: exception of the reader, whose traceback contains the offset.
     """
     at, left, trace = 0, 0, refusal.__traceback__
     while trace is not None:
@@ -100,7 +101,10 @@ def encode(value: Any, version: int) -> bytes:
 
 
 def encode_in_slices(value: Any, version: int, size: int) -> Generator[None, None, bytes]:
-    """Encode a message in this version; yield after every ``size`` array elements. Raises: one of REFUSALS."""
+    """Encode a message in steps: yield after every ``size`` array elements, and finally return the encoded bytes.
+
+    Raises: one of REFUSALS.
+    """
     write = writer_of(value.__class__, version, WriterOptions(sliced=True))
     encoded: bytes = yield from write(value, size)
     return encoded
@@ -108,7 +112,8 @@ def encode_in_slices(value: Any, version: int, size: int) -> Generator[None, Non
 
 @cache
 def reader_of(message: type, version: int, options: ReaderOptions) -> Callable[..., tuple[Any, int]]:
-    """Return the reader of one version: a function of data and offset. Raises: SchemaError if there is no such
+    """Return the reader of one version: a function of data and offset. Raises: SchemaError if the message does not have
+    the
     version.
     """
     source, names = reader.reader_source(_title(message, version), resolve(message, version), options)
@@ -118,14 +123,17 @@ def reader_of(message: type, version: int, options: ReaderOptions) -> Callable[.
 
 @cache
 def writer_of(message: type, version: int, options: WriterOptions) -> Callable[..., Any]:
-    """Return the writer of one version: a function of a message. Raises: SchemaError if there is no such version."""
+    """Return the writer of one version: a function of a message. Raises: SchemaError if the message does not have the
+    version.
+    """
     source, names = writer.writer_source(_title(message, version), resolve(message, version), options)
     function: Callable[..., Any] = run(source, names)["write"]
     return function
 
 
 def source(message: type, version: int) -> str:
-    """Return the generated reader and writer of one version as text. Raises: SchemaError if there is no such
+    """Return the generated reader and writer of one version as text. Raises: SchemaError if the message does not have
+    the
     version.
     """
     layout = resolve(message, version)

@@ -40,11 +40,12 @@ NAMES: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class ReaderOptions:
-    """Options of a generated reader. Each costs time, so readers are used without them where possible.
+    """Options of a generated reader. Each option makes decoding slower, so readers are used without options where
+    possible.
 
     Attributes:
-        weighed: check the memory of decoded arrays against a limit.
-        escaped: decode text that is not UTF-8 with surrogate escapes.
+        weighed: True to check the memory of decoded arrays against a maximum.
+        escaped: True to decode text that is not UTF-8 with surrogate escapes.
     """
 
     weighed: bool = False
@@ -52,7 +53,7 @@ class ReaderOptions:
 
     @property
     def decode(self) -> str:
-        """Source of the method call that decodes text."""
+        """Source text of the method call that decodes text."""
         return 'decode("utf-8", "surrogateescape")' if self.escaped else "decode()"
 
 
@@ -61,9 +62,9 @@ class WriterOptions:
     """Options of a generated writer.
 
     Attributes:
-        careful: encode surrogate escapes as the original bytes, and allow text longer than the table of short counts;
-            without it such text raises UnicodeEncodeError or IndexError.
-        sliced: make the writer a generator that yields after as many array elements as its second argument.
+        careful: True to encode surrogate escapes as the original bytes, and text that is longer than the table of short
+            counts; without it, such text raises UnicodeEncodeError or IndexError.
+        sliced: True to make the writer a generator; its second argument is the number of array elements between yields.
     """
 
     careful: bool = False
@@ -71,16 +72,18 @@ class WriterOptions:
 
     @property
     def encode(self) -> str:
-        """Source of the method call that encodes text."""
+        """Source text of the method call that encodes text."""
         return 'encode("utf-8", "surrogateescape")' if self.careful else "encode()"
 
 
 def run(source: str, names: Names) -> dict[str, Any]:
-    """Execute a source; return its functions by name, with all other globals."""
+    """Execute a source; return the globals that it leaves, including its functions, by name."""
     return codegen.run(source, names, NAMES)
 
 
 def missing(record: Record) -> list[tuple[str, Field]]:
-    """Return the fields of a struct that this version does not have; a reader sets them to their defaults."""
+    """Return name and declaration of each field of a struct that this version lacks; a reader sets it to
+    its default.
+    """
     carried = {slot.name for slot in (*record.slots, *record.tagged)}
     return [(name, field) for name, field in schema_of(record.type).fields.items() if name not in carried]

@@ -1,8 +1,8 @@
 """Construct classes for Kafka's wire types; each checks a length or count before it uses it.
 
-The stock classes of construct are not used for variable lengths: its varint reads without limit, its arrays loop over
-any count, and its errors have no byte offset. Every failure here is a DecodeError or EncodeError with the path of the
-field and the byte offset where it begins.
+The classes of the construct package are not used for variable lengths: its varint reads without limit, its arrays loop
+over any count, and its errors have no byte offset. Every failure here is a DecodeError or EncodeError with the path of
+the field; a DecodeError also contains the byte offset where the field begins.
 
 As in Kafka, any negative length is null, any non-zero byte is true, and unknown or unordered tags are accepted. Text
 that is not UTF-8 survives a round trip (as surrogate escapes).
@@ -29,7 +29,7 @@ def where(path: str) -> str:
 
 
 def read(stream: BinaryIO, size: int, path: str, start: int) -> bytes:
-    """Read exactly ``size`` bytes. ``start``: offset of the field, for the error. Raises: Truncated."""
+    """Read exactly ``size`` bytes. ``start``: offset of the field, which the error reports. Raises: Truncated."""
     data = stream.read(size)
     if len(data) != size:
         raise Truncated(f"expected {size} bytes, found {len(data)}", path=where(path), offset=start)
@@ -37,7 +37,9 @@ def read(stream: BinaryIO, size: int, path: str, start: int) -> bytes:
 
 
 def spend(context: Any, weight: int, path: str, start: int) -> None:
-    """Subtract ``weight`` from the memory limit of the message, if there is one. Raises: LimitError."""
+    """Subtract ``weight`` bytes from the remaining memory of the message, if its memory is limited.
+    Raises: LimitError.
+    """
     budget = context._params.get("budget")
     if budget is None:
         return
@@ -49,7 +51,12 @@ def spend(context: Any, weight: int, path: str, start: int) -> None:
 
 
 class Budget:
-    """The memory limit of a message, and the bytes of it that remain (``left``)."""
+    """The memory limit of a message.
+
+    Attributes:
+        most: maximum memory of the decoded message, in bytes.
+        left: remaining memory, in bytes.
+    """
 
     __slots__ = ("left", "most")
 
@@ -66,7 +73,7 @@ def bytes_left(stream: BinaryIO) -> int:
 
 
 def read_uvarint(stream: BinaryIO, path: str, start: int) -> int:
-    """Read an unsigned varint of at most 5 bytes and at most 2^31-1. Raises: LimitError, Truncated."""
+    """Read an unsigned varint. Raises: LimitError above 5 bytes or above 2^31-1; Truncated."""
     value = 0
     for shift in range(0, 35, 7):
         byte = read(stream, 1, path, start)[0]
@@ -114,14 +121,14 @@ def read_tag_count(stream: BinaryIO, path: str) -> int:
 
 
 def check_tag_size(stream: BinaryIO, size: int, path: str) -> None:
-    """Raise Truncated if fewer than ``size`` bytes, the size of the tagged field that begins here, remain."""
+    """Raise Truncated if fewer than ``size`` bytes remain. ``size``: size of the tagged field that begins here."""
     if size > bytes_left(stream):
         raise Truncated(f"expected {size} bytes, found {bytes_left(stream)}", path=where(path), offset=stream.tell())
 
 
 def check_tag_end(stream: BinaryIO, tag: int, begin: int, size: int, path: str) -> None:
-    """Raise DecodeError if the value of a tagged field, which began at ``begin``, did not take exactly ``size``
-    bytes.
+    """Raise DecodeError if the value of a tagged field did not take exactly ``size`` bytes. ``begin``: offset of the
+    value.
     """
     consumed = stream.tell() - begin
     if consumed != size:
@@ -134,7 +141,7 @@ BOOLEANS = {False: False, True: True}  # accepted as booleans: these and values 
 
 
 class Fixed(Construct):
-    """An integer, boolean or float: one ``struct`` format."""
+    """An integer, boolean or float, encoded with one format of ``struct``."""
 
     def __init__(self, code: str, expected: type) -> None:
         super().__init__()
@@ -181,7 +188,7 @@ class Uuid(Construct):
 
 
 class Length(Construct):
-    """A length or count, of fixed width or as an unsigned varint of value + 1; null is None."""
+    """A length or count, of fixed width or as an unsigned varint of value + 1; null is decoded as None."""
 
     def __init__(self, code: str | None, null: bool) -> None:
         super().__init__()
@@ -331,7 +338,7 @@ class Maybe(Construct):
 class Tagged(Construct):
     """The tagged section at the end of a struct in a flexible version.
 
-    Its value is a pair: values of known fields by name, and bytes of unknown fields by tag.
+    The decoded value is a pair: values of known fields by name, and bytes of unknown fields by tag.
 
     Args:
         known: name and construct of each declared field, by tag.

@@ -1,7 +1,8 @@
 """Generation of readers: Python source of a function that decodes one version of a message.
 
-Neighbouring fixed fields, the length that follows them and the string or array of integers before them are one call of
-``struct``. Lengths above 127 and tagged fields that are present are branches. Only the last line checks for the end of
+One call of ``struct`` reads neighbouring fixed fields, the length that follows them, and the string or array of
+integers
+before them. Lengths above 127 and tagged fields that are present are branches. Only the last line checks for the end of
 the data: unpackers raise by themselves, and a slice that is too short leaves ``pos`` past the end. Array elements of
 equal lengths are read row by row (``shapes``).
 
@@ -22,7 +23,7 @@ from kwire.limits import MAX_TEXT
 
 
 def reader_source(title: str, layout: Record, options: ReaderOptions) -> tuple[str, Names]:
-    """Return the source, and the names that it needs besides those of ``runtime``."""
+    """Return the source of a reader, and its global names besides those of ``runtime``."""
     names = Names()
     functions: list[Lines] = []
     head = "def read(buf, pos, left):" if options.weighed else "def read(buf, pos):"
@@ -35,9 +36,7 @@ def reader_source(title: str, layout: Record, options: ReaderOptions) -> tuple[s
 
 @dataclass(slots=True)
 class _PendingBytes:
-    """A string, bytes or array of fixed elements that is not read yet: one call reads it together with the fields
-    after it.
-    """
+    """A string, bytes or array of fixed elements that one call will read together with the fixed fields after it."""
 
     node: Text | Blob | List
     count: str
@@ -48,8 +47,8 @@ class _ReadFunction:
     """A generated function that reads a struct.
 
     Attributes:
-        lead: variable-length value not read yet.
-        run: fixed fields not read yet, as struct code and target.
+        lead: string, bytes or array not read yet; None if there is none.
+        run: fixed fields not read yet, each as struct code and target variable.
         after: statements to add after the pending fields were read.
     """
 
@@ -179,7 +178,7 @@ class _ReadFunction:
         self.out.add(f"pos += {move}", *after)
 
     def slice(self, node: Text | Blob, count: str, target: str) -> None:
-        """Add statements that read a string or bytes that no fixed field follows."""
+        """Add statements that read a string or bytes with no fixed field after them."""
         present = count if node.compact else f"{count} >= 0"
         if not node.null:
             self.out.add(f"if not {present if node.compact else f'({present})'}:", "    raise Refused")
@@ -232,7 +231,9 @@ class _ReadFunction:
         self.out.add(f"{array}.append({item})")
 
     def rows(self, record: Record, count: str, array: str) -> None:
-        """Add statements that read elements of probably equal lengths: one normally, then those like it as rows."""
+        """Add statements that read array elements of probably equal lengths: one element normally, then elements with
+        the same lengths as rows.
+        """
         tries, shape = self.out.fresh("tries"), self.out.fresh("shape")
         shapes = self.names.hand_in(f"shapes{self.names.struct(record.type)}", Shapes(record, self.options))
         self.out.add(f"{tries} = 3")
@@ -287,7 +288,9 @@ class _ReadFunction:
             self.out.add(*self.defaults(name, absent))
 
     def known(self, record: Record) -> str:
-        """Return an expression for the table of known tags, after adding functions that read them."""
+        """Add the functions that read known tagged fields; return an expression for the table of these
+        functions by tag.
+        """
         if not record.tagged:
             return "NO_TAGS"
         struct = self.names.struct(record.type)

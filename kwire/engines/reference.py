@@ -1,7 +1,7 @@
 """The reference engine: a Layout as a ``construct.Struct``, slow and exact, with path and offset of every field.
 
 ``struct(message, version)`` is an ordinary Construct: it can be nested, and ``parse``, ``build`` and ``parse_stream``
-work. It parses to the message class and builds from an instance of it, or from a mapping.
+work. It parses bytes to an instance of the message class, and builds bytes from an instance or a mapping.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FIXED = {
 
 
 def to_construct(node: Node) -> Construct:
-    """Return the construct of one form."""
+    """Return the construct for one form of the layout."""
     match node:
         case Fixed(wire):
             return FIXED[wire]
@@ -54,7 +54,7 @@ def to_construct(node: Node) -> Construct:
 
 
 class RecordStruct(Adapter):
-    """A ``construct.Struct`` of the fields that parses to an instance of the declared class."""
+    """A ``construct.Struct`` of the fields of a struct; parsing returns an instance of the declared class."""
 
     def __init__(self, record: Record) -> None:
         fields = [slot.name / to_construct(slot.node) for slot in record.slots]
@@ -111,7 +111,7 @@ class RecordStruct(Adapter):
 
 
 class Section(primitives.Tagged):
-    """The tagged section, without a path component of its own: ``topics[0].node_id``, not
+    """A tagged section that adds no component to paths: ``topics[0].node_id``, not
     ``topics[0].unknown_tags.node_id``.
     """
 
@@ -151,7 +151,7 @@ _structs: dict[tuple[type, int], MessageStruct] = {}
 def struct(message: type, version: int) -> MessageStruct:
     """Return the construct of one message version, from a cache after the first call.
 
-    Raises: SchemaError if there is no such version.
+    Raises: SchemaError if the message does not have this version.
     """
     layout = resolve(message, version)
     if (message, version) not in _structs:
@@ -163,7 +163,7 @@ def decode(message: type[M], data: bytes, offset: int, version: int, weight: int
     """Decode the message at ``offset``; return it with the offset of the byte after it. Raises: DecodeError.
 
     Args:
-        weight: limit of the memory of the decoded message, in bytes (see ``kwire.limits``).
+        weight: maximum memory of the decoded message, in bytes (see ``kwire.limits``).
     """
     stream = io.BytesIO(data)
     stream.seek(offset)

@@ -1,6 +1,7 @@
 """Runtime of compiled readers and writers: tables of packers, varints, uuids, tagged sections.
 
-Nothing here keeps error context: invalid input raises Refused, or whatever ``struct`` and Python raise. Tables grow
+The functions keep no error context: invalid input raises Refused, or any exception of ``struct`` and Python. Tables
+grow
 with use up to TABLE_SIZE entries, whatever the input.
 """
 
@@ -26,11 +27,11 @@ Read = Callable[[bytes, int], Any]
 
 
 class Refused(ValueError):
-    """The exception of compiled readers and writers for invalid data or values; it carries no context."""
+    """The exception of compiled readers and writers for invalid data or values; it contains no error context."""
 
 
 class Table(dict[Any, Any]):
-    """A cache of generated functions, limited to ``most`` entries.
+    """A cache of generated functions with a maximum of ``most`` entries.
 
     A full table is cleared after FORGET misses, because its entries no longer match the input.
     """
@@ -67,8 +68,8 @@ class Unpackers(Table):
     Attributes:
         code: struct code of an element.
         tail: struct codes of the fixed fields.
-        more: difference between the number on the wire and the length: 1 in the compact form.
-        null: True if null may be read; it reads as empty.
+        more: difference between the number on the wire and the length: 1 in the compact form, else 0.
+        null: True if null is allowed; it is read as empty.
     """
 
     def __init__(self, code: str, tail: str, more: int, null: bool) -> None:
@@ -88,32 +89,40 @@ class Unpackers(Table):
 
 
 def repeated(code: str, length: int) -> str:
-    """Return the struct format of ``length`` elements; elements of several bytes (``16s``) are read as one bytes
-    object.
+    """Return the struct format of ``length`` elements; elements of several bytes (``16s``) become a
+    single bytes object.
     """
     return f"{int(code[:-1]) * length}s" if is_one_bytes_object(code) else f"{length}{code}"
 
 
 def is_one_bytes_object(code: str) -> bool:
-    """True for elements of several bytes, which are read as one bytes object."""
+    """True for the code of elements of several bytes, which are read and written as a single bytes object."""
     return len(code) > 1
 
 
 @dataclass(frozen=True, slots=True)
 class _Constant:
-    """An argument of ``pack`` that follows from the lengths."""
+    """The length of an array as it is on the wire: an argument of struct's ``pack`` that the caller does not pass.
+
+    Attributes:
+        value: the length as an integer, or its encoded bytes in the compact form.
+    """
 
     value: bytes | int
 
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """An argument of ``pack`` that the caller passes as a single value."""
+    """An argument of struct's ``pack`` that the caller passes as a single value."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Elements:
-    """Arguments of ``pack`` that the caller passes as one list of this length."""
+    """Arguments of struct's ``pack`` that the caller passes as one list.
+
+    Attributes:
+        length: number of elements in the list.
+    """
 
     length: int
 
@@ -125,8 +134,9 @@ class Packers(Table):
     """A table of functions that write a run of fixed fields with arrays of fixed elements between them, by array
     lengths.
 
-    The key is the length of the array, or a tuple of lengths if there are several. The functions take the values in
-    order, each array as one list; elements of several bytes (``*16s``) as one bytes object.
+    The key is the length of the array, or a tuple of lengths if there are several arrays. The functions take the values
+    in
+    order, each array as one list; elements of several bytes (``*16s``) as a single bytes object.
 
     Args:
         pieces: struct codes in order; ``*i`` is a compact count and elements of code ``i``, ``+i`` the same with a
@@ -145,7 +155,7 @@ class Packers(Table):
         return write
 
     def _plan(self, lengths: Sequence[int]) -> tuple[Callable[..., bytes], _Plan]:
-        """Return the pack method, and the plan of its arguments."""
+        """Return struct's ``pack`` for arrays of these lengths, and the plan of its arguments."""
         codes, plan = ">", _Plan()
         left = iter(lengths)
         for piece in self.pieces:
@@ -172,7 +182,7 @@ def _values(codes: str) -> int:
 
 
 def _generic_packer(pack: Callable[..., bytes], plan: _Plan) -> Callable[..., bytes]:
-    """Return a packer for rare lengths, without generating code."""
+    """Return a packer for lengths that are rare; no code is generated for it."""
 
     def packed(*values: Any) -> bytes:
         remaining = iter(values)
@@ -191,7 +201,9 @@ def _generic_packer(pack: Callable[..., bytes], plan: _Plan) -> Callable[..., by
 
 
 def _generated_packer(pack: Callable[..., bytes], plan: _Plan) -> Callable[..., bytes]:
-    """Generate a packer for frequent lengths. It unpacks short arrays into variables, which is faster than ``*``."""
+    """Return a generated packer for frequent lengths. It unpacks short arrays into variables, which is
+    faster than ``*``.
+    """
     arguments: list[str] = []
     before: list[str] = []  # lines that unpack arrays
     packed: list[str] = []
@@ -218,11 +230,11 @@ def _generated_packer(pack: Callable[..., bytes], plan: _Plan) -> Callable[..., 
 
 
 def uvarint(buf: bytes, pos: int, first: int) -> tuple[int, int]:
-    """Decode an unsigned varint of several bytes; return it with the offset after it.
+    """Decode an unsigned varint of several bytes; return the value and the offset after the varint.
 
     Args:
-        pos: offset of its second byte.
-        first: its first byte, above 127.
+        pos: offset of the second byte of the varint.
+        first: value of the first byte, above 127.
     """
     value = first & 0x7F
     for shift in (7, 14, 21, 28):
@@ -237,7 +249,7 @@ def uvarint(buf: bytes, pos: int, first: int) -> tuple[int, int]:
 
 
 def varint(value: int) -> bytes:
-    """Return ``value`` as an unsigned varint. Raises: Refused above MAX_VARINT."""
+    """Return ``value`` as an unsigned varint. Raises: Refused if the value is above MAX_VARINT."""
     if value > MAX_VARINT:
         raise Refused
     return varints.uvarint(value)
@@ -250,7 +262,7 @@ FLAGS = {False: 0, True: 1}
 
 
 def text_count(length: int) -> bytes:
-    """Return the compact length of a string of SHORT or more bytes. Raises: Refused above MAX_TEXT."""
+    """Return the compact length of a string of SHORT or more bytes. Raises: Refused if ``length`` is above MAX_TEXT."""
     if length > MAX_TEXT:
         raise Refused
     return varint(length + 1)
@@ -263,7 +275,7 @@ _ZERO = ZERO_UUID.bytes
 
 
 def uuid(data: bytes) -> UUID:
-    """Return ``UUID(bytes=data)``, in a third of the time."""
+    """Return ``UUID(bytes=data)``, but in a third of the time."""
     if data == _ZERO:
         return ZERO_UUID
     value = _new(UUID)
@@ -303,12 +315,12 @@ def read_tags(
 ) -> tuple[dict[int, Any], dict[int, bytes] | None, int, int]:
     """Decode a tagged section that is not empty.
 
-    Returns values by known tag, bytes by unknown tag, the offset after the section, and the remaining memory limit.
+    Returns values by known tag, bytes by unknown tag, the offset after the section, and the remaining memory in bytes.
 
     Args:
         count: first byte of the count.
-        known: functions that decode known tags: ``(buf, pos, left) -> (value, pos, left)``.
-        left: remaining memory limit in bytes.
+        known: functions that decode the value of a known tag: ``(buf, pos, left) -> (value, pos, left)``.
+        left: memory that the decoded message may still take, in bytes.
     """
     if count > 127:
         count, pos = uvarint(buf, pos, count)
@@ -344,7 +356,7 @@ def write_tags(known: Mapping[int, bytes], unknown: Any, every_known: Collection
 
     Args:
         known: encoded fields that are not at their default, by tag.
-        unknown: bytes of undeclared fields by tag, or None.
+        unknown: bytes of undeclared fields by tag; None if there are none.
         every_known: tags of all declared fields.
     """
     fields = dict(known)

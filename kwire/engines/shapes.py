@@ -2,8 +2,8 @@
 
 Elements of a Kafka array usually have the same shape: the same number of replicas, ids of one length, no tagged fields.
 After an element was read normally, its lengths are the key of a loop for elements of the same shape; the loop checks
-the lengths of every row and stops at the first that differs. A loop is generated when its key was looked up WARM times,
-and at most MAX_SHAPES are cached, so input cannot make the engine generate code without limit.
+the lengths of every row and stops at the first row with other lengths. A loop is generated when its key was looked up
+WARM times, and at most MAX_SHAPES are cached, so input cannot make the engine generate code without limit.
 """
 
 from __future__ import annotations
@@ -43,7 +43,11 @@ def _uniform(node: Node) -> bool:
 
 
 def key_of(record: Record, before: int) -> list[str]:
-    """Return the variable names of the counts of an element. ``before``: number of the last count before it."""
+    """Return the names of the variables with the counts of an element, which are the key of its loop.
+
+    Args:
+        before: number of the last count variable before the element.
+    """
     return [f"n{before + number}" for number in range(1, _counts(record) + 1)]
 
 
@@ -58,7 +62,7 @@ def _counts(node: Node) -> int:
 
 
 class Shapes(Table):
-    """A table of loops by the counts of an element as on the wire; None if no loop can be generated."""
+    """A table of loops by the counts of an element as on the wire; the entry is None if no loop can be generated."""
 
     most = MAX_SHAPES
 
@@ -85,7 +89,7 @@ class Shapes(Table):
 
 
 class _Row:
-    """The generated loop for one shape."""
+    """The generated loop that reads rows of one shape."""
 
     def __init__(self, counts: tuple[int, ...], options: ReaderOptions) -> None:
         self.counts: Iterator[int] = iter(counts)
@@ -117,7 +121,7 @@ class _Row:
         return source("rows", self.names, [out])
 
     def field(self, code: str, prefix: str) -> str:
-        """Add a value to the row; return its variable name."""
+        """Add a value to the row; return the name of its variable."""
         name = f"{prefix}{len(self.targets)}"
         self.format += code
         self.targets.append(name)
@@ -147,7 +151,7 @@ class _Row:
                 self.body.append(f"{target} = {self.counted(node)}")
 
     def counted(self, node: Node) -> str:
-        """Return an expression for a string, bytes or an array whose length is fixed by the shape."""
+        """Return an expression for a string, bytes or an array, whose length the shape determines."""
         assert isinstance(node, (Text, Blob, List))
         count = next(self.counts)
         code, written = "B" if node.compact else "h" if isinstance(node, Text) else "i", count

@@ -5,7 +5,7 @@ Parts are collected and joined once; neighbouring fixed fields, and arrays of fi
 
 The function is ``(value) -> bytes``. It checks the class of every struct and container, because text would pass for an
 array of strings and one struct for another; for all else it relies on errors of ``struct`` and Python. With the option
-``sliced`` it is a generator that returns these bytes.
+``sliced`` the function is a generator that finally returns the same bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MINUS_ONE = r'b"\xff\xff\xff\xff"'
 
 
 def writer_source(title: str, layout: Record, options: WriterOptions) -> tuple[str, Names]:
-    """Return the source, and the names that it needs besides those of ``runtime``."""
+    """Return the source of a writer, and its global names besides those of ``runtime``."""
     names = Names()
     functions: list[Lines] = []
     body = _WriteFunction("def write(o, size):" if options.sliced else "def write(o):", names, options, functions)
@@ -39,10 +39,10 @@ class _WriteFunction:
     """A generated function that writes a struct.
 
     Attributes:
-        run: pieces for Packers, with their arguments.
-        lengths: array lengths of the run.
-        parts: expressions that are not joined yet.
-        looped: True once the generated function has a list ``out``.
+        run: pending pieces for Packers, each with its argument.
+        lengths: expressions for the lengths of the arrays in the run.
+        parts: expressions of bytes that are not joined yet.
+        looped: True once the generated function contains a list ``out``.
     """
 
     def __init__(self, head: str, names: Names, options: WriterOptions, functions: list[Lines]) -> None:
@@ -58,14 +58,14 @@ class _WriteFunction:
     # -- pending parts --------------------------------------------------------------------------------------------
 
     def end_run(self) -> None:
-        """Make the pending run one part."""
+        """Turn the pending run into one part."""
         if not self.run:
             return
         self.parts.append(self.packed(self.run))
         self.run, self.lengths = [], []
 
     def packed(self, run: list[tuple[str, str]]) -> str:
-        """Return an expression for a run."""
+        """Return an expression for the bytes of a run."""
         pieces = [piece for piece, _ in run]
         values = ", ".join(value for _, value in run if value)
         if self.lengths:
@@ -134,7 +134,7 @@ class _WriteFunction:
             self.tags(record, name)
 
     def differs(self, field: Field, value: str) -> str:
-        """Return an expression that is true if a value is not its default."""
+        """Return an expression that is true if a value differs from the field's default."""
         if not field.is_fresh:
             initial = field.initial()
             return f"{value} is not None" if initial is None else f"{value} != {self.names.value(initial)}"
@@ -174,7 +174,7 @@ class _WriteFunction:
         self.out.add(f"if {name}.__class__ is not {cls}:", f"    {name} = {convert}({name})")
 
     def count(self, node: Text | Blob | List, length: str) -> str:
-        """Return an expression for the length: bytes in the compact form, else a number for the run."""
+        """Return an expression for a length: bytes in the compact form, else an integer for the run."""
         if not node.compact:
             return length
         if isinstance(node, Text) and not self.options.careful:
@@ -311,7 +311,7 @@ def _word(pieces: list[str]) -> str:
 
 
 def _merged(pieces: list[str]) -> list[str]:
-    """Return the pieces with neighbouring plain pieces joined."""
+    """Return the pieces for Packers, with neighbouring pieces of fixed fields joined."""
     merged: list[str] = []
     for piece in pieces:
         if merged and piece[0] not in "*+" and merged[-1][0] not in "*+":
