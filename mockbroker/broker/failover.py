@@ -71,7 +71,7 @@ def handle_broker_loss(broker: Broker, node: int, now: float) -> Effects:
 
 
 def start_broker(broker: Broker, node: int, now: float) -> Effects:
-    """Start a stopped broker, in sync at once; make it the leader of its partitions without one. Raises: FailoverError."""
+    """Start a stopped broker, in sync at once, as leader of its partitions without leader. Raises: FailoverError."""
     cluster = broker.cluster
     check_stopped(broker, node)
     if node in cluster.nodes:

@@ -228,7 +228,7 @@ class Router:
         self.broker.client_deadlines.forget(DismissDue(ticket))
 
     def finish(self, effects: Effects, now: float) -> list[Outcome]:
-        """Return the outcomes of effects: record changed groups and notes, and adapt responses to their API versions."""
+        """Return the outcomes of effects; record changed groups and notes, and adapt responses to their versions."""
         if (self.broker.groups.dirty or self.broker.appended_partitions) and (
             appended := self.broker.write_changes(now)
         ):
