@@ -111,8 +111,8 @@ def test_python_of_a_document_runs(document: str, tmp_path: Path) -> None:
     with served() as address:
         files = []
         for number, (before, text) in enumerate(snippets):
-            named = re.search(r"`(\w+\.py)`", before)
-            name = named[1] if named and "ave it as" in before else f"test_snippet_{number}.py"
+            named = re.search(r"[Ss]ave [\w ]+ as `(\w+\.py)`", before)
+            name = named[1] if named else f"test_snippet_{number}.py"
             (tmp_path / name).write_text(text.replace(ADDRESS, address), "utf-8")
             files.append(name)
         command = [sys.executable, "-c", RUNNER, *files]
