@@ -21,9 +21,12 @@ class EventKind(StrEnum):
         kind.meaning = meaning
         return kind
 
-    ID_GIVEN = "id_given", "The coordinator answers a first JoinGroup with a member id to join with (KIP-394)."
+    ID_GIVEN = (
+        "id_given",
+        "The coordinator rejects a first JoinGroup and returns a member id for the next one (KIP-394).",
+    )
     JOIN = "join", "A new member joins."
-    REJOIN = "rejoin", "A member joins again, or a static member is back under a new member id."
+    REJOIN = "rejoin", "A member joins again, or a static member returns with a new member id."
     REBALANCE = "rebalance", "A rebalance begins; `reason` names its cause."
     GENERATION = (
         "generation",
@@ -33,13 +36,16 @@ class EventKind(StrEnum):
     SYNC = "sync", "A member sends a SyncGroup."
     ASSIGN = (
         "assign",
-        "A member is assigned partitions; in a group of the consumer protocol, it reaches an epoch, or its assignment "
-        "changes on the way there.",
+        "A member is assigned partitions; in a group of the consumer protocol, a member reaches an epoch, or its "
+        "assignment changes before it reaches the epoch.",
     )
     LEAVE = "leave", "A member leaves, or an administrator removes it."
-    AWAY = "away", "A static member of a group of the consumer protocol leaves and keeps its place (epoch -2)."
+    AWAY = (
+        "away",
+        "A static member of a group of the consumer protocol leaves temporarily and keeps its assignment (epoch -2).",
+    )
     EXPIRE = "expire", "A member, or a member id that was never used, is evicted; `reason` names the timeout or limit."
-    EMPTY = "empty", "The last member is gone."
+    EMPTY = "empty", "The last member has left or was evicted."
     COMMIT = "commit", "Offsets are committed, by a client or at the end of a transaction."
     UPGRADE = "upgrade", "A classic group becomes a group of the consumer protocol."
     DOWNGRADE = "downgrade", "A group of the consumer protocol becomes a classic group."
