@@ -1,4 +1,4 @@
-"""Explanation of a frame, field by field: bytes, name, wire type, value and meaning of each.
+"""Explanation of a frame, field by field: bytes, name, wire type, value and meaning of each field.
 
 An Explanation is a tree of Pieces. Its leaves are in the order of the frame and cover each byte once, including
 headers, counts, markers, tagged sections, and at the end trailing or undecodable bytes.
@@ -36,8 +36,11 @@ def explain_request(frame: bytes) -> Explanation:
 
 
 def explain_response(frame: bytes, api_key: int, api_version: int) -> Explanation:
-    """Explain a response frame, without its length prefix, to a request of this API and version. Invalid bytes never
-    raise.
+    """Explain a response frame, without its length prefix. Invalid bytes never raise; they are part of the result.
+
+    Args:
+        api_key: API key of the request.
+        api_version: version of the request.
     """
     walk = _FrameWalk(frame, "response")
     try:
@@ -55,7 +58,11 @@ def explain_blob(blob: type, data: bytes) -> Explanation:
 
 
 class _FrameWalk:
-    """The traversal of one frame. ``name``: what the frame is, as far as decoded."""
+    """The traversal of one frame.
+
+    Attributes:
+        name: name and version of the message, as far as they have been decoded.
+    """
 
     def __init__(self, frame: bytes, name: str) -> None:
         self.frame = frame

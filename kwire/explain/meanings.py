@@ -1,4 +1,4 @@
-"""Meanings of numbers in messages: names and times that a reader would otherwise look up."""
+"""Meanings of numbers in messages: names and times that a reader of a message would otherwise look up."""
 
 from __future__ import annotations
 
@@ -30,8 +30,12 @@ NAMES: Mapping[str, Mapping[int, str]] = {
 
 
 def meaning(struct: str, field: str, wire: str, value: Any) -> str:
-    """Return the meaning of a field's value, or an empty string. ``struct``: qualified name of the class with the
-    field.
+    """Return the meaning of a field's value; an empty string if it has none.
+
+    Args:
+        struct: qualified name of the class that contains the field.
+        field: name of the field.
+        wire: wire type of the field.
     """
     if not isinstance(value, int) or isinstance(value, bool):
         return ""
@@ -51,24 +55,30 @@ def _is_time(field: str, wire: str) -> bool:
 
 
 def error_name(code: int) -> str:
-    """Return Kafka's name of an error code, or an empty string."""
+    """Return Kafka's name of an error code; an empty string for an unknown code."""
     return ErrorCode(code).name if code in tuple(ErrorCode) else ""
 
 
 def api_name(key: int) -> str:
-    """Return Kafka's name of an API without importing its module, or an empty string."""
+    """Return Kafka's name of an API without importing its module; an empty string for an unknown key."""
     return "".join(word.capitalize() for word in MODULES.get(key, "").split("_"))
 
 
 def time_text(ms: int) -> str:
-    """Return milliseconds since 1970 as a time in UTC; an empty string before 1970 and after the year 9999."""
+    """Return a timestamp as a time in UTC; an empty string before 1970 and after the year 9999.
+
+    Args:
+        ms: milliseconds since 1970.
+    """
     if not 0 <= ms <= LAST_TIME:
         return ""
     return (EPOCH + timedelta(milliseconds=ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def duration(ms: int) -> str:
-    """Return a duration of at least a second in the most readable unit: ``45 s``, ``5 min``."""
+    """Return a duration of at least a second as text in the most readable unit: ``45 s``, ``5 min``.
+    ``ms``: milliseconds.
+    """
     for size, unit in ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")):
         if ms >= size and ms < 2**31 - 1:
             return f"{ms / size:.4g} {unit}"

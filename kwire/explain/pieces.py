@@ -25,14 +25,18 @@ class Piece:
     """A range of bytes of a frame: a leaf, or a node with adjacent ``pieces`` that fill it.
 
     Attributes:
-        path: as in error messages, ``protocols[0].metadata``; messages inside a field continue its path.
+        offset: offset of the first byte in the frame, or in the decompressed data.
+        length: number of bytes.
+        path: path as in error messages, ``protocols[0].metadata``; messages inside a field continue the path of the
+            field.
         type: Kafka's name of the wire type; STRUCT, TAG_TYPE, UNREAD, or a part of a record batch.
-        value: in the JSON form; the count of an array, the tag of a tagged field, 1 for a nullable struct that is
-            present; None for null and for pieces without a value.
-        note: the meaning of the value, such as the name of an error code; empty if there is none.
+        value: value in the JSON form. For an array it is the count, for a tagged field the tag, for a nullable struct
+            that
+            is present 1; None for null and for pieces without a value.
+        note: meaning of the value, such as the name of an error code; empty if there is none.
         head: size in bytes of the length at the start of a leaf.
-        error: why the bytes of an UNREAD piece could not be decoded.
-        unpacked: the decompressed content of this leaf; its offsets count from the start of the decompressed data.
+        error: reason why the bytes could not be decoded or decompressed; empty if there is no error.
+        unpacked: explanation of the decompressed content of a leaf, with offsets from the start of that content.
     """
 
     offset: int
@@ -58,7 +62,9 @@ class Piece:
 
     @property
     def own(self) -> int:
-        """Number of bytes at the start that belong to no field below: all of a leaf, the count or length of a node."""
+        """Number of bytes at the start that belong to no inner field: all bytes of a leaf, the count or
+        length of a node.
+        """
         if not self.pieces:
             return self.length
         own = 0
@@ -70,7 +76,7 @@ class Piece:
 
     @property
     def fields(self) -> tuple[Piece, ...]:
-        """The pieces that are not part of ``own``."""
+        """The inner pieces after the first ``own`` bytes."""
         return tuple(piece for piece in self.pieces if piece.name not in BOOKKEEPING)
 
 
@@ -80,7 +86,7 @@ class Explanation:
 
     Attributes:
         name: name and version of the message.
-        error: why the last leaf could not be decoded; None if everything was.
+        error: reason why the last leaf could not be decoded; None if all bytes were decoded.
     """
 
     name: str
@@ -93,7 +99,7 @@ class Explanation:
         return (piece for _, piece in self.walk() if not piece.pieces)
 
     def walk(self) -> Iterator[tuple[int, Piece]]:
-        """Yield every piece with its depth, a node before its pieces; decompressed content is not included."""
+        """Yield every piece with its depth, a node before its inner pieces; decompressed content is not included."""
         pending = [(0, piece) for piece in reversed(self.pieces)]
         while pending:
             depth, piece = pending.pop()
@@ -103,7 +109,11 @@ class Explanation:
 
 @dataclass(slots=True)
 class _Node:
-    """A node that is not closed yet. ``start``: its offset in the data."""
+    """A node that is not closed yet.
+
+    Attributes:
+        start: offset of the node in the data.
+    """
 
     start: int
     path: str
@@ -114,13 +124,13 @@ class _Node:
 
 
 class TreeBuilder:
-    """Builder of the tree of pieces.
+    """A builder of the tree of pieces.
 
-    Attributes:
+    Args:
         base: offset of the data in the frame.
-        start: offset in the data where the tree begins.
         prefix: prefix of every path.
-        path: path of the root.
+        start: offset in the data where the tree begins.
+        path: path of the root; None for the prefix without its trailing dot.
     """
 
     def __init__(self, base: int = 0, prefix: str = "", *, start: int = 0, path: str | None = None) -> None:
@@ -137,11 +147,11 @@ class TreeBuilder:
         )
 
     def open(self, start: int, path: str, type_: str, value: Any = None, note: str = "") -> None:
-        """Begin a node; following pieces are added to it until it is closed."""
+        """Begin a node; the pieces added before the node is closed become its inner pieces."""
         self._open.append(_Node(start, self.prefix + path, type_, value, note, []))
 
     def close(self, end: int, note: str | None = None) -> None:
-        """End the node that was opened last."""
+        """Close the node that was opened last."""
         node = self._open.pop()
         self._open[-1].pieces.append(
             Piece(
@@ -156,11 +166,11 @@ class TreeBuilder:
         )
 
     def add(self, pieces: tuple[Piece, ...]) -> None:
-        """Add complete pieces, with offsets of the frame."""
+        """Add complete pieces, whose offsets count from the start of the frame."""
         self._open[-1].pieces.extend(pieces)
 
     def done(self) -> tuple[Piece, ...]:
-        """Return the pieces. All nodes must be closed."""
+        """Return the finished pieces. All nodes must be closed."""
         (root,) = self._open
         return tuple(root.pieces)
 
@@ -187,7 +197,9 @@ class TreeBuilder:
 
 
 def _before(pieces: list[Piece], end: int) -> list[Piece]:
-    """Return the pieces that end at ``end`` or before; of a node that ends later, only such pieces inside it."""
+    """Return the pieces that end at ``end`` or before; a node that ends later is replaced by its inner
+    pieces that do.
+    """
     kept = [piece for piece in pieces if piece.end <= end]
     if len(kept) < len(pieces):
         kept += _before(list(pieces[len(kept)].pieces), end)

@@ -1,7 +1,7 @@
 """Explanation of records fields: batches of magic 2 with their records, and messages of magic 0 and 1.
 
-Decompressed data has an Explanation of its own, because it is not part of the frame; its size is limited. An invalid
-batch does not hide the next one. Source: DefaultRecordBatch, DefaultRecord and LegacyRecord in
+Decompressed data has an Explanation of its own, because it is not part of the frame; its size is limited. The batches
+after an invalid batch are decoded too. Source: DefaultRecordBatch, DefaultRecord and LegacyRecord in
 org.apache.kafka.common.record.
 """
 
@@ -62,7 +62,12 @@ TIMED_MESSAGE: Form = (*MESSAGE, ("timestamp", "int64"))
 
 
 class Allowance:
-    """The remaining limits on decompressed data in one frame."""
+    """The remaining allowance for decompressed data in one frame.
+
+    Attributes:
+        bytes: number of bytes that may still be decompressed.
+        leaves: number of leaves that may still be added for decompressed data.
+    """
 
     def __init__(self) -> None:
         self.bytes = UNPACKED_BYTES
@@ -81,8 +86,11 @@ def explain_records(data: bytes, base: int, prefix: str, allowance: Allowance) -
 
 
 class Reader:
-    """A reader of ``data`` up to ``end`` that adds pieces to ``tree``. ``unpacked``: True if they count against the
-    allowance.
+    """A reader of ``data`` up to ``end`` that adds pieces to ``tree``.
+
+    Args:
+        allowance: remaining allowance for decompressed data in the frame.
+        unpacked: True if the data is decompressed, so that its leaves count against the allowance.
     """
 
     def __init__(self, data: bytes, tree: TreeBuilder, allowance: Allowance, unpacked: bool = False) -> None:
@@ -94,14 +102,16 @@ class Reader:
         self.end = len(data)
 
     def _rest(self, path: str) -> Reader:
-        """Return a reader of the remaining data with a tree of its own. ``path``: path of its root."""
+        """Return a reader of the remaining data that builds another tree. ``path``: path of the root of that tree."""
         tree = TreeBuilder(self.tree.base, self.tree.prefix, start=self.at, path=f"{self.tree.prefix}{path}")
         inner = Reader(self.data, tree, self.allowance, self.unpacked)
         inner.at, inner.end = self.at, self.end
         return inner
 
     def batches(self, path: str) -> str:
-        """Read all batches or messages; return their number. Those that cannot be decoded become UNREAD pieces."""
+        """Read all batches or messages; return their number as text. Invalid batches and messages become
+        UNREAD pieces.
+        """
         index, what, plural = 0, "batch", "es"
         while self.at < self.end:
             here = f"{path}[{index}]"
@@ -120,7 +130,7 @@ class Reader:
         return f"{index} {what}{plural * (index != 1)}"
 
     def batch(self, path: str) -> None:
-        """Read the batch that begins here, and set ``end`` to its end. Raises: DecodeError."""
+        """Read the batch at the current position, and set ``end`` to the end of the batch. Raises: DecodeError."""
         start = self.at
         fields = self._fields(BATCH, HEADER_SIZE, "a record batch")
         if fields["magic"] != 2:
@@ -189,7 +199,7 @@ class Reader:
         self.tree.close(self.at)
 
     def message(self, path: str) -> None:
-        """Read the message of magic 0 or 1 that begins here, and set ``end`` to its end. Raises: DecodeError."""
+        """Read the message of magic 0 or 1 at the current position, and set ``end`` to its end. Raises: DecodeError."""
         start = self.at
         form = TIMED_MESSAGE if self.data[start + MAGIC_AT] == 1 else MESSAGE
         least = sum(INTEGERS[wire].size for _, wire in form) + 8  # the lengths of key and value
@@ -215,7 +225,7 @@ class Reader:
         self.tree.close(self.end)
 
     def _fields(self, form: Form, size: int, what: str) -> dict[str, int]:
-        """Decode the fixed fields that begin here, without adding pieces. Raises: Truncated."""
+        """Decode the fixed fields at the current position, without adding pieces. Raises: Truncated."""
         if (left := self.end - self.at) < size:
             raise Truncated(f"{what} has at least {size} bytes, but only {left} remain", offset=self.at)
         values: dict[str, int] = {}
@@ -226,7 +236,14 @@ class Reader:
         return values
 
     def _size(self, start: int, length: int, least: int, what: str) -> int:
-        """Return the size of a batch or message with this length, and set ``end`` to its end. Raises: DecodeError."""
+        """Return the size of a batch or message, and set ``end`` to its end. Raises: DecodeError.
+
+        Args:
+            start: offset of the batch or message.
+            length: value of its length field.
+            least: minimum size in bytes.
+            what: name of the part in errors, such as "a batch".
+        """
         size = PREFIX + length
         if size < least:
             raise DecodeError(f"{what} has {size} bytes, below the minimum of {least}", offset=start)
@@ -240,7 +257,7 @@ class Reader:
             self._integer(f"{path}.{name}", wire, notes.get(name, ""))
 
     def _leaf(self, end: int, path: str, type_: str, value: Any, **more: Any) -> None:
-        """Add a leaf from here to ``end``. Raises: LimitError if the allowance is used up."""
+        """Add a leaf from the current position to ``end``. Raises: LimitError if the allowance is used up."""
         if self.unpacked:
             if not self.allowance.leaves:
                 raise LimitError("truncated: decompressed data exceeds the display limit", offset=self.at)
@@ -258,7 +275,11 @@ class Reader:
         return value
 
     def _bytes(self, path: str, length_at: Callable[[], tuple[int, int]]) -> bytes:
-        """Read bytes after their length, which is negative for null. Raises: Truncated."""
+        """Read bytes after their length, and return them; a negative length is null. Raises: Truncated.
+
+        Args:
+            length_at: function that decodes the length at the current position; returns it with the offset after it.
+        """
         size, at = length_at()
         if size > self.end - at:
             raise Truncated(f"expected {size} bytes, found {self.end - at}", offset=self.at)
@@ -278,7 +299,7 @@ class Reader:
         return self._integer_at("int32")
 
     def _varint_at(self) -> tuple[int, int]:
-        """Return the zigzag varint that begins here, and the offset after it."""
+        """Return the zigzag varint at the current position, and the offset after it. Raises: Truncated, LimitError."""
         value = 0
         for index in range(MAX_VARINT):
             if self.at + index >= self.end:
@@ -291,7 +312,12 @@ class Reader:
         raise LimitError(f"a varint is longer than {MAX_VARINT} bytes", offset=self.at)
 
     def _packed(self, path: str, attributes: int, read_content: Callable[[Reader], object]) -> None:
-        """Add a leaf for the remaining, compressed data, with its decompressed content as read by ``read_content``."""
+        """Add a leaf for the remaining data, which is compressed, with the explanation of its decompressed content.
+
+        Args:
+            attributes: attributes of the batch or message, which contain the codec.
+            read_content: function that reads the decompressed data with another Reader.
+        """
         packed = self.data[self.at : self.end]
         if not packed:
             return
@@ -304,7 +330,7 @@ class Reader:
     def _unpack(
         self, path: str, codec: int, packed: bytes, read_content: Callable[[Reader], object]
     ) -> tuple[Explanation | None, str]:
-        """Return the explanation of the decompressed data, or None with the reason."""
+        """Return the explanation of the decompressed data, and ""; None and the reason if it cannot be decompressed."""
         if self.unpacked or not self.allowance.leaves:
             return None, "truncated: decompressed data exceeds the display limit"
         try:
@@ -323,7 +349,7 @@ class Reader:
 
 
 def _attributes(bits: int) -> str:
-    """Return the attributes of a batch as text: compression and flags."""
+    """Return the attributes of a batch or message as text: compression and flags."""
     codec = bits & CODEC_MASK
     flags = {LOG_APPEND_TIME: "log append time", TRANSACTIONAL: "transactional", CONTROL: "control"}
     return ", ".join([NAMES.get(codec, f"codec {codec}"), *(name for bit, name in flags.items() if bits & bit)])

@@ -1,7 +1,7 @@
 """Decoding of a message by its Layout that adds a piece for every field.
 
 Leaves are decoded by ``engines.primitives``, so the same input is refused as in decoding. The content of fields that
-hold other messages or record batches is added below the field.
+contain other messages or record batches is added below the field.
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ USER_DATA_OF: Mapping[str, Sequence[tuple[type, int]]] = {
 class Walk:
     """A decoder of ``data`` from its start that builds a tree of pieces.
 
-    Attributes:
+    Args:
         base: offset of the data in the frame.
         prefix: prefix of all paths.
-        seen: strings decoded so far by field name; they determine the format of bytes fields.
+        seen: strings decoded before by field name, such as the protocol type; they determine the format of bytes
+            fields.
     """
 
     def __init__(self, data: bytes, *, base: int = 0, prefix: str = "", seen: Mapping[str, str] | None = None) -> None:
@@ -90,7 +91,7 @@ class Walk:
             self._tagged(record, path)
 
     def _slot(self, record: Record, name: str, node: Node, path: str) -> None:
-        """Decode a field, and add the meaning of numbers and the content of bytes."""
+        """Decode a field; add the meaning of a number and the content of bytes to its piece."""
         struct = record.type.__qualname__
         start = self.at
         match node:
@@ -188,7 +189,7 @@ class Walk:
         self.tree.close(self.at)
 
     def _blob(self, node: Blob, path: str, field: str) -> None:
-        """Add bytes with their content: a node with the length and the pieces of the content, or one leaf."""
+        """Add bytes with their content: one leaf, or a node that contains the length and the pieces of the content."""
         start = self.at
         value = to_construct(node)._parsereport(self.stream, None, path)
         head = self._head(start, node)
@@ -205,7 +206,9 @@ class Walk:
         self.tree.close(self.at)
 
     def _inside(self, node: Blob, value: bytes, field: str, path: str) -> tuple[str, tuple[Piece, ...]] | None:
-        """Return a summary of the content of bytes, and its pieces."""
+        """Return a summary of the message or records inside bytes, and their pieces; None if the content has no known
+        format.
+        """
         base, prefix = self.tree.base + self.at - len(value), self.tree.prefix + path
         if node.records:
             return explain_records(value, base, prefix, self.allowance)
@@ -218,8 +221,10 @@ class Walk:
         return None if content.error and group is None else (content.name, content.pieces)
 
     def _user_data(self, value: bytes, base: int, prefix: str) -> tuple[str, tuple[Piece, ...]] | None:
-        """Explain the user data of the sticky assignors, which has no version: as the newest version that can be
-        decoded.
+        """Explain the user data of the sticky assignors as the newest version that can be decoded; it contains no
+        version.
+
+        Returns a summary and the pieces; None if no version can be decoded.
         """
         assignor = self.seen.get("protocol_name") or self.seen.get("name") or ""
         for blob, version in USER_DATA_OF.get(assignor, ()):
@@ -232,7 +237,7 @@ class Walk:
 
 
 def explain_stored(blob: type, data: bytes, base: int, prefix: str, seen: Mapping[str, str]) -> Explanation:
-    """Explain a message after the int16 of its version."""
+    """Explain a message that follows the int16 of its version."""
     walk = Walk(data, base=base, prefix=prefix, seen=seen)
     name = schema_of(blob).name
     try:

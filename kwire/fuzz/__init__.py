@@ -1,7 +1,9 @@
 """Fuzzing: values at the edges of every message, mutated frames, and sending them to a broker.
 
-``strategies`` has Hypothesis strategies and is the only module here that needs Hypothesis (extra ``kwire[fuzz]``);
-``values`` and ``mutate`` do the same from a ``random.Random`` and need nothing. docs/fuzzing.md shows how to use them.
+``strategies`` defines Hypothesis strategies and is the only module here that needs Hypothesis (extra ``kwire[fuzz]``).
+``values`` and ``mutate`` generate values and frames from a ``random.Random`` and need no extra. docs/fuzzing.md shows
+how
+to use them.
 """
 
 from importlib import import_module

@@ -1,4 +1,6 @@
-"""Findings: files that describe how to reproduce a broker's misbehaviour, and their minimisation. No sockets here."""
+"""Findings: files that describe how to reproduce a broker's misbehaviour, and their minimisation. No sockets are used
+here.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,12 @@ class Finding:
     """A broker's misbehaviour, with the requests that reproduce it.
 
     Attributes:
-        kind: one of KINDS.
-        steps: the requests that were sent, with the names of the original run.
+        kind: kind of misbehaviour, one of KINDS.
+        detail: description of the misbehaviour.
+        seed: seed of the run.
+        case: number of the case in the run.
+        names: names of the original run.
+        steps: requests that were sent, with the names of the original run.
     """
 
     kind: str
@@ -47,7 +53,9 @@ class Finding:
 
     @property
     def what(self) -> str:
-        """Description of the malformed step; of the last step if it was removed."""
+        """Description of the malformed step; of the last step if the malformed step was removed; empty
+        without steps.
+        """
         return next((step.what for step in self.steps if step.broken), self.steps[-1].what if self.steps else "")
 
     def to_json(self) -> dict[str, Any]:
@@ -68,7 +76,7 @@ class Finding:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Finding:
-        """Load a finding from its file. Raises: FindingError."""
+        """Return the finding in the JSON text of a file. Raises: FindingError."""
         try:
             form = json.loads(text)
             steps = tuple(
@@ -89,10 +97,12 @@ class Finding:
 
 
 class Recorded:
-    """The steps of a finding for another run, with that run's names and the member ids that the broker assigns now.
+    """The steps of a finding for another run, with the names of that run and the member ids that the broker assigns in
+    it.
 
-    Ids that the broker assigned in the original run are replaced by those it assigns now where both have the same
-    length, as member ids of one client id have.
+    A member id of the original run is replaced by the new one where both have the same length, as member ids of one
+    client
+    id have.
     """
 
     def __init__(self, steps: Sequence[Step], then: Names, now: Names) -> None:
@@ -103,7 +113,7 @@ class Recorded:
             self._now[then.topic_id.bytes] = now.topic_id.bytes
 
     def next(self) -> Step | None:
-        """Return the next step; None at the end."""
+        """Return the next step; None after the last step."""
         if not self._rest:
             return None
         step = self._rest.pop(0)
@@ -114,7 +124,7 @@ class Recorded:
         return self.steps[-1]
 
     def answered(self, response: Response) -> None:
-        """Process the response to the last step."""
+        """Record the member id if the response to the last step is a JoinGroup response."""
         step = self.steps[-1]
         if isinstance(response.body, JoinGroupResponse) and len(response.body.member_id) == len(step.learned) > 0:
             self._now[step.learned.encode()] = response.body.member_id.encode()
@@ -122,10 +132,11 @@ class Recorded:
 
 
 def shrink(steps: Sequence[Step], holds: Callable[[Sequence[Step]], bool], tries: int) -> tuple[Step, ...]:
-    """Return a shorter list of steps, with fewer bytes in the last, that still reproduces the finding.
+    """Return fewer steps, with fewer bytes in the last step, that still reproduce the finding.
 
     Args:
-        holds: returns True if steps reproduce it; called at most ``tries`` times.
+        holds: function that returns True if steps reproduce the finding.
+        tries: maximum number of calls of ``holds``.
     """
     remaining = tries
     best = list(steps)
@@ -143,8 +154,9 @@ def shrink(steps: Sequence[Step], holds: Callable[[Sequence[Step]], bool], tries
 
 
 def _smaller(steps: list[Step]) -> Iterator[list[Step]]:
-    """Yield smaller variants, the largest reduction first: without one step, then without a part of the malformed
-    last step.
+    """Yield smaller variants of the steps, the largest reduction first.
+
+    A variant lacks one step, or a part of the last step if that is the malformed one.
     """
     if len(steps) > 1:
         yield from (steps[:at] + steps[at + 1 :] for at in range(len(steps)))

@@ -1,8 +1,8 @@
 """Sending malformed requests to a broker and checking its behaviour: sockets and clock around ``session`` and
 ``findings``.
 
-After every case a second connection checks that the broker still works: it accepts connections, an unrelated group
-still has its member, generation and offsets, and the topic of the run exists.
+After every case a second connection checks that the broker still works: it accepts connections, a group outside the
+case still has its member, generation and offsets, and the topic of the run exists.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class BrokerError(Exception):
 
 
 class Script(Protocol):
-    """The interface of a list of steps: Session and Recorded."""
+    """The interface of a source of steps, which Session and Recorded implement."""
 
     steps: list[Step]
 
@@ -71,7 +71,12 @@ class Script(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A misbehaviour before it becomes a Finding."""
+    """A misbehaviour of the broker, before the Finding is built.
+
+    Attributes:
+        kind: kind of misbehaviour, one of KINDS.
+        detail: description of the misbehaviour.
+    """
 
     kind: str
     detail: str
@@ -92,13 +97,14 @@ class Wire:
         self._sock.close()
 
     def send(self, data: bytes) -> None:
-        """Send bytes; a closed connection shows when the response is read."""
+        """Send bytes; if the broker closed the connection, only ``receive`` reports it."""
         self._sock.settimeout(RESPONSE_TIME)
         with suppress(*LOST):
             self._sock.sendall(data)
 
     def receive(self, within: float) -> bytes | None:
-        """Return the next frame; b"" if the broker closed the connection, None after ``within`` seconds without one.
+        """Return the next frame; b"" if the broker closed the connection; None if no frame arrives in ``within``
+        seconds.
 
         Raises: WireError for an invalid length prefix.
         """
@@ -138,7 +144,12 @@ class Client:
         self._sock.close()
 
     def ask(self, body: Any, key: int, most: int = 99) -> Any:
-        """Return the response to a request, in the newest version that both sides have, up to ``most``."""
+        """Send a request in the newest version that broker and kwire have in common; return the response.
+
+        Args:
+            key: API key of the request.
+            most: newest version to use.
+        """
         versions = [version for version in self._offered.get(key, ()) if version <= most]
         if not versions:
             raise BrokerError(f"the broker and kwire have no common version of {APIS[key].name}")
@@ -155,7 +166,7 @@ class Client:
 
 
 class Healthy:
-    """A group with one member that is unrelated to the fuzzed requests. Raises: BrokerError, OSError, WireError."""
+    """A group with one member that is independent of the fuzzed requests. Raises: BrokerError, OSError, WireError."""
 
     def __init__(self, address: Address, offered: Mapping[int, range], names: Names, group: str) -> None:
         self._address = address
@@ -184,14 +195,16 @@ class Healthy:
         self._must(self._client.ask(self._commit(), 8, most=7).topics[0].partitions[0], "commit")
 
     def _once_ready(self, ask: Callable[[], Any]) -> Any:
-        """Return the first response that is not a not-ready error, or the last one within READY_WITHIN."""
+        """Repeat a request; return the first response without a not-ready error, or the last one after READY_WITHIN
+        seconds.
+        """
         until = time.monotonic() + READY_WITHIN
         while (answer := ask()).error_code in NOT_READY and time.monotonic() < until:
             time.sleep(RETRY)
         return answer
 
     def _find(self) -> Any:
-        """Find the coordinator; a new Kafka cluster creates the offsets topic only on this request."""
+        """Return the response of FindCoordinator; on this request a new Kafka cluster creates the offsets topic."""
         return self._client.ask(FindCoordinatorRequest(key=self._group), 10, most=3)
 
     def _join(self) -> Any:
@@ -220,7 +233,7 @@ class Healthy:
             raise BrokerError(f"the healthy client cannot {what}: {_named(answer.error_code)}")
 
     def trouble(self) -> Trouble | None:
-        """Check the broker and the group; return the misbehaviour, or None."""
+        """Check the broker and the group; return the misbehaviour, or None if both are healthy."""
         try:
             newcomer = Client(self._address, self._offered)
         except LOST as error:
@@ -255,8 +268,9 @@ class Healthy:
 
 
 class Fuzzer:
-    """A fuzzing run against one broker. The requests are a function of the seed and of the broker's versions and
-    responses.
+    """A fuzzing run against one broker.
+
+    The requests depend only on the seed, and on the versions and responses of the broker.
 
     Args:
         api: key of the only API to mutate; None for all.
@@ -290,7 +304,7 @@ class Fuzzer:
         return {one.api_key: range(one.min_version, one.max_version + 1) for one in answer.api_keys}
 
     def _prepare(self, names: Names) -> Names:
-        """Create the topic of the run; return the names with its id."""
+        """Create the topic of the run; return ``names`` with the id of the topic."""
         with Client(self._address, self.offered) as client:
             topic = CreateTopicsRequest.Topic(name=names.topic, num_partitions=PARTITIONS, replication_factor=1)
             client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 19)
@@ -307,14 +321,16 @@ class Fuzzer:
         return Healthy(self._address, self.offered, self._names, group)
 
     def close(self) -> None:
-        """Delete what the run created."""
+        """Leave the healthy group, and delete the topic of the run."""
         self._healthy.leave()
         with suppress(*LOST, WireError, BrokerError), Client(self._address, self.offered) as client:
             names = [self._names.topic]
             client.ask(DeleteTopicsRequest(topic_names=names, timeout_ms=10_000), 20, most=5)
 
     def run(self, cases: Sequence[int] | range) -> Iterator[Finding | None]:
-        """Run these cases; yield a Finding or None for each. It ends early if the broker is gone."""
+        """Run these cases; for each case yield a Finding, or None without misbehaviour. A broker that is gone ends the
+        run.
+        """
         for case in cases:
             chance = Random(f"{self._seed}-{case}")  # noqa: S311 - not for secrets
             session = Session(chance, self._names, case, self.offered, self._api)
@@ -330,7 +346,7 @@ class Fuzzer:
                 return
 
     def replay(self, finding: Finding) -> Trouble | None:
-        """Repeat a finding; return the misbehaviour, or None if it is not reproduced."""
+        """Repeat a finding; return the misbehaviour, or None if the finding is not reproduced."""
         return self._play(Recorded(finding.steps, finding.names, self._names))
 
     def _shrunk(self, steps: tuple[Step, ...], kind: str) -> tuple[Step, ...]:
@@ -357,7 +373,7 @@ class Fuzzer:
             self._counting = True
 
     def _play(self, script: Script) -> Trouble | None:
-        """Run one case; return the misbehaviour during or after it, or None."""
+        """Run one case; return the misbehaviour during or after the case, or None."""
         trouble = None
         try:
             with Wire(self._address) as wire:
@@ -382,9 +398,9 @@ class Fuzzer:
             self._healthy = self._new_healthy()
 
     def _exchange(self, wire: Wire, step: Step) -> Response | Trouble | bool | None:
-        """Send a step; return the outcome.
+        """Send a step; return the response, or the misbehaviour of the broker.
 
-        It is the response, True for the response of an unknown API, None if nothing can follow, or the misbehaviour.
+        Other results: True for the response of an API that kwire does not know; None if no further step can be sent.
         """
         limit = due(step.data, self.offered)
         wire.send(step.data)

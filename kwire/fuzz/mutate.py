@@ -1,8 +1,8 @@
 """Mutations of frames: one change at a time, described in one line.
 
-Some use the fields of the frame (wrong lengths and counts, nulls, overlong varints, duplicate or disordered tags,
-extreme integers, record batches with a wrong checksum), others only bytes. All functions are pure; randomness comes
-from the caller's ``random.Random``.
+Some mutations change fields of the frame (wrong lengths and counts, nulls, overlong varints, duplicate or disordered
+tags, extreme integers, record batches with a wrong checksum), others only bytes. All functions are pure; randomness
+comes from the caller's ``random.Random``.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class Mutation:
     """A mutated frame.
 
     Attributes:
-        data: the frame with the change.
+        data: frame with the change.
         what: description of the change.
-        path: the changed field; empty for a change of raw bytes.
-        offset: position of the change.
+        path: path of the changed field; empty for a change of raw bytes.
+        offset: offset of the change in bytes.
     """
 
     data: bytes
@@ -68,7 +68,7 @@ class Mutation:
 
 @dataclass(frozen=True, slots=True)
 class _Edit:
-    """A replacement of the bytes ``start`` to ``end`` by ``new``."""
+    """A replacement of the bytes from ``start`` to before ``end`` by ``new``."""
 
     start: int
     end: int
@@ -91,11 +91,11 @@ def mutate(
     """Return a frame with one change, random among ``field_mutations`` and changes of raw bytes.
 
     Args:
-        frame: without its length prefix.
-        api_key: API key of a response; requests contain it.
-        api_version: API version of a response; requests contain it.
+        frame: request or response frame, without its length prefix.
+        api_key: API key of a response; None for a request, which contains it.
+        api_version: API version of a response; None for a request, which contains it.
         other: another frame to splice with.
-        header: False to change no fields of the header unless there are no others.
+        header: False to change fields of the header only if the frame has no other fields.
     """
     sites = _sites(frame, api_key, api_version)
     if not header:
@@ -135,7 +135,7 @@ def _applied(data: bytes, site: Site, edit: _Edit) -> Mutation:
 
 
 def _edits(data: bytes, site: Site) -> list[_Edit]:
-    """Return the possible changes of one site: at least one, and each changes the bytes."""
+    """Return the possible changes of one site: at least one change, and none that leaves the bytes equal."""
     edits: Iterable[_Edit]
     match site.node:
         case Fixed(wire):
@@ -173,7 +173,7 @@ def _of_fixed(site: Site, wire: str) -> Iterator[_Edit]:
 
 
 def _of_length(data: bytes, site: Site) -> Iterator[_Edit]:
-    """Yield wrong lengths or counts, with the content unchanged."""
+    """Yield edits that make the length or count wrong and leave the content unchanged."""
     assert isinstance(site.node, (Text, Blob, List))
     word = "count" if isinstance(site.node, List) else "length"
     size = -1 if site.value is None else site.value
@@ -190,7 +190,7 @@ def _of_length(data: bytes, site: Site) -> Iterator[_Edit]:
 
 
 def _length(node: Text | Blob | List, value: int) -> bytes | None:
-    """Return the encoding of a length in this form; None if it cannot be encoded."""
+    """Return the encoding of a length in this form; None if the form cannot encode it."""
     if node.compact:
         return uvarint(value + 1) if value >= -1 else None
     try:
@@ -206,7 +206,7 @@ def _valid_length(node: Text | Blob | List, value: int) -> bytes:
 
 
 def _of_content(site: Site, contents: tuple[bytes, ...]) -> Iterator[_Edit]:
-    """Yield other content with a correct length; and null in place of a value."""
+    """Yield edits: other content with a correct length, and null in place of a value."""
     assert isinstance(site.node, (Text, Blob))
     yield _Edit(site.offset, site.whole, _valid_length(site.node, -1), "is null")
     for content in contents:
@@ -216,7 +216,7 @@ def _of_content(site: Site, contents: tuple[bytes, ...]) -> Iterator[_Edit]:
 
 
 def _of_elements(data: bytes, site: Site) -> Iterator[_Edit]:
-    """Yield fewer or more elements with a correct count."""
+    """Yield edits that remove or add array elements, with a correct count."""
     assert isinstance(site.node, List)
     yield _Edit(site.offset, site.whole, _valid_length(site.node, -1), "is null")
     yield _Edit(site.offset, site.whole, _valid_length(site.node, 0), f"loses its {site.value or 0} elements")
@@ -230,7 +230,7 @@ def _of_elements(data: bytes, site: Site) -> Iterator[_Edit]:
 
 
 def _of_batch(data: bytes, site: Site) -> Iterator[_Edit]:
-    """Yield changes of the first record batch's fields, with the old checksum and with a correct one."""
+    """Yield edits of the fields of the first record batch, with the old checksum and with a correct one."""
     assert isinstance(site.node, Blob)
     begin = site.end
     for name, (at, code, values) in BATCH_FIELDS.items():
@@ -253,7 +253,7 @@ def _of_batch(data: bytes, site: Site) -> Iterator[_Edit]:
 
 
 def _of_section(data: bytes, site: Site) -> Iterator[_Edit]:
-    """Yield changes of a tagged section: a wrong count; fields that are repeated, disordered, added or removed."""
+    """Yield edits of a tagged section: a wrong count; fields that are repeated, disordered, added or removed."""
     count, entries = site.value, [data[entry.offset : entry.end] for entry in site.entries]
     for value in dict.fromkeys((0, count + 1, 127, 2**31 - 1)):
         yield _Edit(site.offset, site.end, uvarint(value), f"count {count} of tagged fields becomes {value}")
@@ -277,7 +277,7 @@ def _of_section(data: bytes, site: Site) -> Iterator[_Edit]:
 
 
 def _of_entry(data: bytes, entry: Entry) -> Iterator[_Edit]:
-    """Yield wrong sizes of a tagged field, and other tags."""
+    """Yield edits of a tagged field: wrong sizes, and other tags."""
     size = entry.end - entry.content_at
     for value in dict.fromkeys((0, max(size - 1, 0), size + 1, len(data) - entry.content_at + 1, 2**31 - 1)):
         change = f"size {size} of tagged field {entry.tag} becomes {value}"

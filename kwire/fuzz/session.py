@@ -1,7 +1,7 @@
-"""The requests of a fuzzed client: a consumer's session with one malformed request in it. No sockets here.
+"""The requests of a fuzzed client: a consumer's session with one malformed request. No sockets are used here.
 
-A session is a list of requests; each body is built when it is due, from the responses so far. The requests are a
-function of the random source and of these responses.
+A session is a list of requests; each body is built when it is due, from the responses so far. The requests depend only
+on the random source and on these responses.
 """
 
 from __future__ import annotations
@@ -121,7 +121,12 @@ EXCLUDED: Mapping[int, str] = {  # not mutated unless requested with --api, with
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Names that a run uses. ``nonce``: eight characters, unique to the run, that are part of every name."""
+    """The names that a run uses.
+
+    Attributes:
+        nonce: eight characters, unique to the run, that are part of every name.
+        topic_id: id of the topic of the run; all zeros before the topic exists.
+    """
 
     nonce: str
     topic_id: UUID = field(default_factory=lambda: UUID(int=0))
@@ -143,9 +148,10 @@ class Step:
     """A request to send.
 
     Attributes:
-        data: the bytes, with their length prefix.
-        what: description.
-        learned: the member id in the response.
+        data: bytes of the request, with their length prefix.
+        what: description of the request.
+        broken: True for the malformed request.
+        learned: member id in the response; empty if there is none.
     """
 
     data: bytes
@@ -155,10 +161,10 @@ class Step:
 
 
 class Session:
-    """One case.
+    """The requests of one case.
 
     Args:
-        offered: versions of the broker by API key.
+        offered: versions that the broker offers, by API key.
         api: key of the only API to mutate; None for all.
     """
 
@@ -186,7 +192,7 @@ class Session:
         return plan
 
     def next(self) -> Step | None:
-        """Return the next step; None at the end."""
+        """Return the next step; None after the last step."""
         number = len(self.steps)
         if number >= len(self._plan) or number > self._broken_at + AFTER:
             return None
@@ -204,7 +210,7 @@ class Session:
         return step
 
     def answered(self, response: Response) -> None:
-        """Process the response to the last step."""
+        """Process the response to the last step; later requests depend on it."""
         if isinstance(response.body, JoinGroupResponse) and response.body.member_id:
             self._member_id = response.body.member_id
             self._generation = response.body.generation_id
@@ -337,7 +343,11 @@ class Session:
 
 
 def shared(offered: Mapping[int, range]) -> dict[int, Sequence[int]]:
-    """Return the versions that both the broker and kwire have, by API key; APIs without one are left out."""
+    """Return the versions that broker and kwire have in common, by API key; APIs without a common version are left out.
+
+    Args:
+        offered: versions that the broker offers, by API key.
+    """
     common: dict[int, Sequence[int]] = {}
     for key, versions in offered.items():
         if key in APIS and (both := [version for version in versions_of(APIS[key].versions) if version in versions]):
@@ -346,8 +356,9 @@ def shared(offered: Mapping[int, range]) -> dict[int, Sequence[int]]:
 
 
 def due(data: bytes, offered: Mapping[int, range]) -> float:
-    """Return the seconds within which a broker must respond to these bytes or close the connection; inf if it need
-    not.
+    """Return the maximum time, in seconds, for a broker to respond to these bytes or close the connection.
+
+    The time is infinite if the broker need not respond.
     """
     if len(data) < 4 or struct.unpack_from(">i", data)[0] > len(data) - 4:
         return math.inf  # incomplete: the broker waits for the rest

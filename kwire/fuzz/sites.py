@@ -1,6 +1,6 @@
 """Mutation points of a frame: each number, length, count, marker and tag, with its bytes.
 
-If a frame cannot be decoded, the points before the invalid field are returned.
+For a frame that cannot be decoded, the functions return the points before the invalid field.
 """
 
 from __future__ import annotations
@@ -22,7 +22,15 @@ ROOT = "(frame)"  # root of construct's paths; primitives.where removes it
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A tagged field: offsets of its tag, its size, its content, and its end."""
+    """A tagged field, by offsets in bytes.
+
+    Attributes:
+        offset: offset of the tag.
+        size_at: offset of the size.
+        content_at: offset of the content.
+        end: offset of the byte after the field.
+        tag: the tag.
+    """
 
     offset: int
     size_at: int
@@ -33,16 +41,17 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A mutation point of a frame.
+    """A mutation point of a frame. Offsets are in bytes; an end is the offset of the byte after a part.
 
     Attributes:
-        node: its form; a Record for the tagged section of that struct.
+        node: form on the wire; a Record for the tagged section of that struct.
+        path: path of the field.
         offset: start of the number, length, count or marker.
         end: end of the number, length, count or marker.
-        whole: end of the content that it describes.
-        value: the number; None for null.
-        first: end of the first element.
-        entries: the tagged fields.
+        value: decoded number, length or count, or whether a nullable struct is present; None for null.
+        whole: end of the content that the length, count or marker describes.
+        first: end of the first element of an array.
+        entries: tagged fields of a tagged section.
     """
 
     node: Node
@@ -154,6 +163,6 @@ class _Walk:
             self.sites[site] = replace(self.sites[site], whole=self.at, entries=(*self.sites[site].entries, entry))
 
     def note(self, node: Node, path: str, start: int, value: Any) -> int:
-        """Add a mutation point that ends here; return its index, for adding details later."""
+        """Add a mutation point that ends at the current position; return its index, for adding details later."""
         self.sites.append(Site(node, primitives.where(path), start, self.at, value, self.at))
         return len(self.sites) - 1

@@ -1,7 +1,7 @@
 """Hypothesis strategies for any message, header, blob or frame in one version, derived from its Layout.
 
 Values are often edge cases: empty, null, lengths around a second varint byte, extreme integers, text that is not ASCII
-or not UTF-8, unknown tagged fields, NaN. Needs Hypothesis: the extra ``kwire[fuzz]``.
+or not UTF-8, unknown tagged fields, NaN. This module needs Hypothesis: the extra ``kwire[fuzz]``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def messages(message: type[M], version: int, *, nan: bool = True) -> st.SearchSt
     Args:
         nan: False to exclude NaN, which is not equal to itself.
 
-    Raises: SchemaError if there is no such version.
+    Raises: SchemaError if the message does not have this version.
     """
     key = message, version, nan
     if key not in _made:

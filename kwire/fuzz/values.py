@@ -1,4 +1,4 @@
-"""Values of messages without Hypothesis, derived from a Layout: complete ones, and random ones."""
+"""Values of messages without Hypothesis, derived from a Layout: values with every field set, and random values."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def any_value(message: type[M], version: int, random: Random, known: Mapping[str
     """Return a random value that this version can carry, often with edge cases.
 
     Args:
-        known: values for fields by name, or by entity (``groupId``), at any depth; a list is one to choose from.
+        known: values for fields at any depth, by field name or by entity (``groupId``); one value of a list is chosen.
     """
     value: M = _Chance(random, known).of(resolve(message, version))
     return value
 
 
 def free_tag(record: Record, tag: int) -> int:
-    """Return ``tag``, or the next one that the struct does not use."""
+    """Return ``tag``, or the next higher tag that the struct does not use."""
     used = {slot.tag for slot in record.tagged}
     while tag in used:
         tag += 1
@@ -112,7 +112,7 @@ class _Chance:
 
 
 def _fits(node: Node, value: Any) -> bool:
-    """True if this form can hold the value, judging by its type."""
+    """True if the type of the value is the type of this form."""
     match node:
         case Fixed("uuid"):
             return isinstance(value, UUID)

@@ -1,1 +1,1 @@
-"""Messages as JSON: as objects, as text, and as objects with topic names and nested messages decoded."""
+"""Messages as JSON: as objects, as text, and as objects that also contain topic names and decoded nested messages."""

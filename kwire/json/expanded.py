@@ -1,7 +1,7 @@
-"""The JSON form of messages with additional decoded content, written by generated functions.
+"""The JSON form of messages with additional decoded content, built by generated functions.
 
-It is the form of ``kwire.json.objects`` plus keys that begin with an underscore: ``_topic_name`` next to a topic id;
-``_metadata``, ``_assignment`` and so on, with the output of ``kwire blob``, next to bytes that hold a message;
+The form is that of ``kwire.json.objects`` plus keys that begin with an underscore: ``_topic_name`` next to a topic id;
+``_metadata``, ``_assignment`` and similar, with the output of ``kwire blob``, next to bytes that are a message;
 ``_records`` next to record batches, if requested. Redacted secrets are shown as ``[redacted]``.
 """
 
@@ -37,13 +37,13 @@ MAX_RECORDS = 10_000  # records shown of one field
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the JSON form of a message depends on besides the message.
+    """The inputs of the JSON form besides the message.
 
     Attributes:
-        name_of: returns the name of a topic id, or None.
+        name_of: function that returns the topic name of a topic id; None for an unknown id.
         records: True to decode record batches.
-        protocol_type: protocol type of the group, if known.
-        assignor: name of the group's assignor, if known.
+        protocol_type: protocol type of the group; None if unknown.
+        assignor: name of the group's assignor; None if unknown.
     """
 
     name_of: Callable[[UUID], str | None] = lambda _: None
@@ -67,8 +67,9 @@ def form_of(message: Any, version: int, context: Context = PLAIN) -> Form:
 
 
 def error_of(message: Any, version: int) -> int | None:
-    """Return the error code of a response: its own, else the first nested one that is not 0; None if it has no error
-    code.
+    """Return the first error code of a response that is not 0, the top-level code before nested codes.
+
+    0 if all error codes are 0; None if the response has no error code.
     """
     first_error = _errors(message.__class__, version)
     return None if first_error is None else first_error(message)
@@ -82,10 +83,10 @@ def _former(message: type, version: int) -> Callable[[Any, Context], Form]:
 
 
 class _FormFunctions(StructFunctions):
-    """Generated functions that return the JSON form of a struct."""
+    """A source of generated functions that return the JSON form of structs."""
 
     def record(self, record: Record) -> str:
-        """Generate the function that returns the form of a struct; return its name."""
+        """Generate the function that returns the JSON form of a struct; return the name of the function."""
         name, lines = self.begin("form", "o, c")
         struct = record.type.__qualname__
         carried = {slot.name for slot in record.slots}
@@ -106,7 +107,7 @@ class _FormFunctions(StructFunctions):
         return name
 
     def add_decoded(self, lines: Lines, struct: str, name: str, node: Node) -> None:
-        """Add the statements for the decoded content of a field, under its additional key."""
+        """Add the statements that store the decoded content of a field under its additional key."""
         inner: str | None = None
         if name == "topic_id" and node == Fixed("uuid"):
             inner, name = "topic(o.topic_id, c)", "topic_name"
@@ -118,7 +119,7 @@ class _FormFunctions(StructFunctions):
             lines.add(f"m = {inner}", "if m is not None:", f'    d["_{name}"] = m')
 
     def value(self, node: Node, place: str) -> str:
-        """Return an expression for the form of a value."""
+        """Return an expression for the JSON form of a value. ``place``: expression for the value."""
         match node:
             case Fixed("uuid"):
                 return f"uuid({place})"
@@ -154,7 +155,7 @@ def _errors(message: type, version: int) -> Callable[[Any], int] | None:
 
 
 def _add_error_checks(lines: Lines, record: Record, depth: int) -> bool:
-    """Add statements that return the first error code of a struct; return False if it cannot have one."""
+    """Add statements that return the first error code of a struct; return False if the struct cannot contain one."""
     here, inner, has_code = f"o{depth}", f"o{depth + 1}", False
     for slot in record.slots:
         if slot.name == "error_code" and slot.node == Fixed("int16"):
@@ -203,7 +204,8 @@ def _topic(topic_id: UUID, context: Context) -> str | None:
 
 @lru_cache(1_024)
 def _stored(name: str, data: bytes, assignor: str | None) -> Form | None:
-    """Return the output of ``kwire blob`` for a message stored with its version, or None if the bytes are not one.
+    """Return the output of ``kwire blob`` for a message stored with its version; None if the bytes are not a valid
+    message.
 
     The result is cached, so callers must not change it.
     """
@@ -221,7 +223,7 @@ def _stored(name: str, data: bytes, assignor: str | None) -> Form | None:
 
 
 def _user_data(data: bytes, assignor: str | None) -> Form | None:
-    """Return the decoded user data of the sticky assignors, or None."""
+    """Return the JSON form of the user data of a sticky assignor; None if the bytes cannot be decoded."""
     value: Any
     try:
         if assignor == "sticky":
@@ -242,7 +244,7 @@ def _inside(data: bytes | None, name: str, context: Context) -> Form | None:
 
 
 def _opened(data: bytes | None) -> list[Form] | None:
-    """Return record batches with their records; a batch that cannot be decoded becomes an object with the error."""
+    """Return the JSON form of record batches with their records; an invalid batch becomes an object with the error."""
     if data is None:
         return None
     batches: list[Form] = []

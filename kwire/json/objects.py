@@ -2,7 +2,7 @@
 
 Keys are Kafka's field names in snake_case; bytes are base64, uuids Kafka's URL-safe base64 without padding. Fields that
 the version does not have are absent, and so are tagged fields at their default; unknown tagged fields are in
-``_unknown_tags`` of the struct that holds them.
+``_unknown_tags`` of the struct that contains them.
 """
 
 from __future__ import annotations
@@ -27,15 +27,18 @@ _NOT_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def to_json(value: object, version: int) -> dict[str, Any]:
-    """Return the JSON form of a message in this version. Raises: SchemaError if there is no such version."""
+    """Return the JSON form of a message in this version. Raises: SchemaError if the message does not
+    have this version.
+    """
     return _dump_record(value, resolve(type(value), version))
 
 
 def from_json(message: type[M], form: object, version: int) -> M:
-    """Return a message from its JSON form; absent fields have their default.
+    """Return a message from its JSON form; absent fields get their default.
 
-    Raises: EncodeError with the path of an unknown key or a value of the wrong type; SchemaError if there is no such
-        version.
+    Raises: EncodeError with the path of an unknown key or of a value of the wrong type; SchemaError if the message does
+    not
+        have this version.
     """
     try:
         value: M = _load(form, resolve(message, version), "")

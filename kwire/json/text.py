@@ -25,9 +25,9 @@ def json_text(message: Any, version: int, *, records: bool = True) -> str:
     """Return the JSON form of a message in this version, as one line of ASCII without spaces.
 
     Args:
-        records: False to write ``{"bytes": n}`` in place of record batches.
+        records: False to write ``{"bytes": n}`` in place of record batches, where ``n`` is their size in bytes.
 
-    Raises: SchemaError if there is no such version.
+    Raises: SchemaError if the message does not have this version.
     """
     return _writer(message.__class__, version, records)(message)
 
@@ -40,14 +40,14 @@ def _writer(message: type, version: int, records: bool) -> Callable[[Any], str]:
 
 
 class _TextFunctions(StructFunctions):
-    """Generated functions that return the JSON text of a struct."""
+    """A source of generated functions that return the JSON text of structs."""
 
     def __init__(self, title: str, records: bool) -> None:
         super().__init__(title)
         self.records = records
 
     def record(self, record: Record) -> str:
-        """Generate the function that returns the text of a struct; return its name."""
+        """Generate the function that returns the JSON text of a struct; return the name of the function."""
         name, lines = self.begin("text", "o")
         items = ",".join(f'"{slot.name}":{{{self.value(slot.node, slot.name)}}}' for slot in record.slots)
         if not record.tagged and not record.flexible:

@@ -1,6 +1,6 @@
 """Records, which Produce and Fetch carry as opaque bytes, in Kafka's three formats.
 
-``read`` decodes any of them. ``build_batch`` writes magic 2 (since Kafka 0.11), ``build_message_set`` magic 0 and 1.
+``read`` decodes all three. ``build_batch`` builds magic 2 (since Kafka 0.11), ``build_message_set`` magic 0 and 1.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ __all__ = ["Batch", "Message", "Record", "RecordSet", "build_batch", "build_mess
 class RecordSet(Protocol):
     """The common interface of Batch and Message.
 
-    Only ``records`` decompresses, except that ``base_offset`` and ``count`` of a compressed Message do too.
+    Only ``records`` decompresses the data; of a compressed Message ``base_offset`` and ``count`` decompress it too.
 
     Attributes:
-        data: the encoded bytes.
-        codec: compression, a key of ``compression.NAMES``.
+        data: encoded bytes.
+        codec: compression codec, a key of ``compression.NAMES``.
     """
 
     @property
@@ -49,10 +49,11 @@ class RecordSet(Protocol):
 
 
 def read(data: bytes | bytearray | memoryview | None) -> Iterator[RecordSet]:
-    """Yield the batches and messages of a records field, of any magic, also mixed.
+    """Yield the batches and messages of a records field; the field may mix all magics.
 
-    A truncated last one is left out, because brokers cut Fetch responses at a size. Raises: DecodeError for an invalid
-    header, after everything before it.
+    A truncated last batch or message is left out, because brokers cut Fetch responses at a size. Raises: DecodeError
+    for an
+    invalid header, after the batches and messages before it.
     """
     at = 0
     data = data if data is None else bytes(data)

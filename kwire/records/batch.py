@@ -1,7 +1,7 @@
 """Record batches of magic 2: the header of 61 bytes, and the records.
 
 The header is available without decompressing the batch. A broker stores a batch unchanged except for base offset and
-leader epoch, which the checksum does not cover; ``rebase`` does that.
+leader epoch, which the checksum does not cover; ``rebase`` replaces these two.
 Source: org.apache.kafka.common.record.DefaultRecordBatch.
 """
 
@@ -42,10 +42,12 @@ DELETE_HORIZON = 0x40
 
 @dataclass(slots=True)  # not frozen: creating a frozen one takes longer than reading its header
 class Batch:
-    """A record batch: its header, and its bytes. Offsets are absolute, timestamps milliseconds since 1970.
+    """A record batch: its header fields, and its bytes. Offsets are absolute, timestamps in milliseconds since 1970.
 
     Attributes:
-        position: offset of the batch in the data it was read from; offsets in errors count from the start of that data.
+        data: bytes of the batch, including the header.
+        position: byte offset of the batch in the data that was read; offsets in errors count from the start of that
+            data.
     """
 
     data: bytes
@@ -87,7 +89,9 @@ class Batch:
 
     @property
     def delete_horizon(self) -> int | None:
-        """Time from which compaction may drop tombstones and markers of the batch; None if not set yet."""
+        """Time, in milliseconds since 1970, from which compaction may drop tombstones and markers of the batch; None if
+        not set.
+        """
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
     def crc_is_right(self) -> bool:
@@ -95,8 +99,8 @@ class Batch:
         return bool(_crc32c(self.data[CRC_FROM:]) == self.crc)
 
     def records(self, *, verify_crc: bool = True, copy: bool = True, limit: int | None = None) -> Iterator[Record]:
-        """Yield the decompressed records; if one is invalid, after those before it the error is raised. See
-        ``records_as``.
+        """Yield the decompressed records; an error is raised after the records before the invalid one.
+        See ``records_as``.
         """
         return self.records_as(Record, verify_crc=verify_crc, copy=copy, limit=limit)
 
@@ -105,12 +109,15 @@ class Batch:
     ) -> Iterator[R]:
         """Yield the decompressed records as instances of a subclass of Record, whose additional fields are not set.
 
-        In a compressed batch the offset of an error is that of the compressed part; its text has the offset after
-        decompression. Raises: CrcError, DecodeError, LimitError.
+        In a compressed batch the offset of an error is the offset of the compressed part; the text of the error
+        contains the
+        offset after decompression. Raises: CrcError, DecodeError, LimitError.
 
         Args:
-            copy: False for keys and values as memoryviews of the batch, which is cheaper for large ones.
-            limit: bytes that the records may take; None for the default of ``records.limits``.
+            into: the subclass of Record.
+            verify_crc: False to skip the check of the checksum.
+            copy: False for keys and values as memoryviews of the batch, which is cheaper for large values.
+            limit: maximum size of the decompressed records, in bytes; None for the default of ``records.limits``.
         """
         if verify_crc and not self.crc_is_right():
             raise CrcError(
@@ -146,7 +153,8 @@ class Batch:
 
 
 def read_batch(data: bytes, at: int = 0) -> Batch:
-    """Decode the header of the batch at ``at``. Raises: Truncated; DecodeError if magic is not 2 or the length is
+    """Decode the header of the batch at offset ``at``. Raises: Truncated; DecodeError if magic is not 2 or the length
+    is
     invalid.
     """
     left = len(data) - at
@@ -166,8 +174,9 @@ def read_batch(data: bytes, at: int = 0) -> Batch:
 
 
 def batches(data: bytes) -> Iterator[Batch]:
-    """Yield the batches of a records field; a truncated last one is left out, because brokers cut Fetch responses at
-    a size.
+    """Yield the batches of a records field.
+
+    A truncated last batch is left out, because brokers cut Fetch responses at a size.
     """
     at = 0
     while len(data) - at >= HEADER.size:
@@ -180,7 +189,7 @@ def batches(data: bytes) -> Iterator[Batch]:
 
 
 def rebase(batch: Batch, base_offset: int, leader_epoch: int) -> bytes:
-    """Return the bytes of the batch with another base offset and leader epoch; the checksum does not cover these."""
+    """Return the bytes of the batch with another base offset and leader epoch, which the checksum does not cover."""
     return REBASED.pack(base_offset, batch.length, leader_epoch) + batch.data[REBASED.size :]
 
 
@@ -214,10 +223,11 @@ def build_batch(
     """Build a record batch.
 
     Args:
-        base_offset: offset of the first record; 0 if None, or that of the first record with ``keep_offsets``.
-        last_offset: last offset of the batch, if it is after that of the last record; then there may be no records.
-        keep_offsets: True to use the records' own offsets, as after compaction; else they are consecutive.
-        log_append_time: milliseconds since 1970, the timestamp of all records as consumers see them.
+        base_offset: offset of the first record. None: 0, or with ``keep_offsets`` the first record's own offset.
+        last_offset: last offset of the batch, if it is after the last record; the batch may then have no records.
+        keep_offsets: True to use the records' own offsets, as after compaction; False for consecutive offsets.
+        log_append_time: timestamp of all records as consumers see them, in milliseconds since 1970; None to use the
+            records' own timestamps.
 
     Raises: EncodeError for a value that does not fit; ValueError if there are no records or the codec is unknown.
     """

@@ -56,8 +56,8 @@ def decompress(codec: int, data: bytes, *, limit: int | None = None, old_lz4: bo
     """Decompress the records of a batch.
 
     Args:
-        limit: bytes they may take; None for the default of ``records.limits``.
-        old_lz4: ignore the header checksum of an lz4 frame, as in message sets of magic 0.
+        limit: maximum size of the result, in bytes; None for the default of ``records.limits``.
+        old_lz4: True to ignore the header checksum of an lz4 frame, as in message sets of magic 0.
 
     Raises: DecodeError, LimitError.
     """
@@ -73,10 +73,11 @@ def decompress(codec: int, data: bytes, *, limit: int | None = None, old_lz4: bo
 
 
 def compress(codec: int, data: bytes, *, old_lz4: bool = False) -> bytes:
-    """Compress ``data``; the same input gives the same bytes. Raises: ValueError for an unknown codec.
+    """Compress ``data``; the same input always results in the same bytes. Raises: ValueError for an unknown codec.
 
     Args:
-        old_lz4: the header checksum also covers the magic bytes, as in message sets of magic 0 (KAFKA-3160).
+        old_lz4: True for an lz4 header checksum that also covers the magic bytes, as in message sets of magic 0
+            (KAFKA-3160).
     """
     if codec == NONE:
         return data
@@ -88,7 +89,9 @@ def compress(codec: int, data: bytes, *, old_lz4: bool = False) -> bytes:
 
 
 def _gunzip(data: bytes, limit: int) -> bytes:
-    """Decompress all members; like Java's GZIPInputStream, ignore bytes after a member that are not another member."""
+    """Decompress all members of a gzip stream; like Java's GZIPInputStream, ignore bytes after them that
+    are no member.
+    """
     parts: list[bytes] = []
     remaining = limit
     at = 0
@@ -122,7 +125,9 @@ def _unsnappy(data: bytes, limit: int) -> bytes:
 
 
 def _xerial_blocks(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield offset and bytes of each block after a header; concatenated streams have more headers in between."""
+    """Yield offset and bytes of each block of a snappy-java stream; concatenated streams have more
+    headers in between.
+    """
     at = 0
     while at < len(data):
         if data.startswith(XERIAL_MAGIC, at):
@@ -192,7 +197,8 @@ def _unzstd(data: bytes, limit: int) -> bytes:
 
 
 def _zstd_frames(data: bytes, limit: int) -> tuple[bytes, int]:
-    """Return the frames with windows of at most ``limit``, and their total content size (0: unknown).
+    """Return the frames, with window sizes reduced to at most ``limit`` bytes, and their total content size (0:
+    unknown).
 
     zstd allocates the window that a header declares, up to 128 MiB for a frame of a few bytes. A window above the
     output limit is never needed, and high compression levels declare one, so it is reduced instead of refused. Source:
@@ -225,7 +231,9 @@ def _zstd_frames(data: bytes, limit: int) -> tuple[bytes, int]:
 
 
 def _smaller_window(byte: int, limit: int) -> int:
-    """Return a window descriptor of at most the power of two that is not below ``limit``."""
+    """Return the window descriptor ``byte``, reduced to the smallest power of two that is not below ``limit`` if it is
+    larger.
+    """
     window = (8 + (byte & 7)) << (byte >> 3) + 7
     enough = max(limit - 1, 1023).bit_length()
     return (enough - 10) << 3 if 1 << enough < window <= ZSTD_LARGEST_WINDOW else byte
@@ -241,7 +249,14 @@ def _after_blocks(data: bytes, at: int) -> int:
 
 
 def _into_buffers(name: str, into: Callable[[bytes, bytearray], Any], data: bytes, claimed: int, limit: int) -> bytes:
-    """Decompress into a buffer that grows until the output fits or the limit is reached, as the size may be unknown."""
+    """Decompress into a buffer that grows until the output fits or the limit is reached.
+
+    Args:
+        name: name of the codec, for errors.
+        into: function that decompresses bytes into a buffer.
+        claimed: decompressed size that the data declares, in bytes; it may be unknown or wrong.
+        limit: maximum size of the result, in bytes.
+    """
     size = min(limit, claimed or max(4096, 4 * len(data)))
     while True:
         out = bytearray(size)
@@ -269,7 +284,9 @@ LZ4_OLD_HEADER = LZ4_MAGIC + LZ4_FLAGS + _lz4_checksum(LZ4_MAGIC + LZ4_FLAGS)
 
 
 def _lz4(data: bytes, header: bytes = LZ4_HEADER) -> bytes:
-    """Build one frame here, because blocks of cramjam's frames depend on each other."""
+    """Return ``data`` as one lz4 frame of independent blocks; the frames of cramjam have blocks that
+    depend on each other.
+    """
     parts = [header]
     for at in range(0, len(data), LZ4_BLOCK):
         plain = data[at : at + LZ4_BLOCK]

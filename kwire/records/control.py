@@ -1,7 +1,7 @@
-"""Control records: markers and metadata that brokers append in batches of their own, which consumers skip.
+"""Control records: markers and metadata that brokers append in separate batches, which consumers skip.
 
-The key has the type of the record; the value of ABORT and COMMIT is the marker that ends a transaction. The other types
-are in the metadata log of the controllers. Source: org.apache.kafka.common.record.ControlRecordType.
+The key contains the type of the record; the value of ABORT and COMMIT is the marker that ends a transaction. The other
+types are in the metadata log of the controllers. Source: org.apache.kafka.common.record.ControlRecordType.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ from kwire.records.record import Record
 
 
 class ControlType(IntEnum):
-    """The type of a control record, with Kafka's name."""
+    """The type of a control record, as in its key; the names are Kafka's."""
 
     ABORT = 0
     COMMIT = 1
@@ -51,8 +51,8 @@ class ControlRecord:
     """A decoded control record.
 
     Attributes:
-        message: the decoded value; None for types newer than ControlType.
-        value: the bytes of the value.
+        message: decoded value; None for a type newer than ControlType.
+        value: encoded value.
     """
 
     offset: int
@@ -63,7 +63,7 @@ class ControlRecord:
 
     @property
     def marker(self) -> EndTxnMarker | None:
-        """The end-transaction marker of ABORT and COMMIT."""
+        """The end-transaction marker of ABORT and COMMIT; None for other types."""
         return self.message if isinstance(self.message, EndTxnMarker) else None
 
     @property
@@ -73,7 +73,9 @@ class ControlRecord:
 
 
 def control_records(batch: Batch) -> Iterator[ControlRecord]:
-    """Yield the records of a control batch. Raises: DecodeError; ValueError if it is not a control batch."""
+    """Yield the records of a control batch, decoded. Raises: DecodeError; ValueError if ``batch`` is not
+    a control batch.
+    """
     if not batch.control:
         raise ValueError("not a control batch")
     return map(read_control_record, batch.records())

@@ -1,7 +1,7 @@
 """Limits on reading records, each with its reason. Sizes are in bytes.
 
-A small batch can declare large numbers: how many records it has, how long they are, how large it is after
-decompression. None of these limits is Kafka's; each is far above what clients send, and keeps a hostile batch from
+A small batch can declare large numbers: how many records it contains, how long they are, how large it is after
+decompression. None of these limits is Kafka's; each is far above what clients send, and prevents a hostile batch from
 costing more than its size allows.
 """
 
@@ -16,5 +16,5 @@ RECORDS_AT_ONCE = 256  # decoded ahead of the next one; a batch may declare mill
 
 
 def decompressed(size: int) -> int:
-    """Return the default limit, in bytes, for the output of ``size`` compressed bytes."""
+    """Return the default maximum, in bytes, for the decompressed size of ``size`` compressed bytes."""
     return min(MAX_DECOMPRESSED, max(FREE_DECOMPRESSED, MAX_RATIO * size))

@@ -1,9 +1,9 @@
 """Message sets of magic 0 and 1: the record format of Produce and Fetch before record batches.
 
 A set is a sequence of messages. A compressed message is a wrapper: its value is another set. The offset of a wrapper is
-that of its last message; messages inside have absolute offsets in magic 0, and offsets relative to the first in magic
-1. Magic 1 added the timestamp; with log append time, that of the wrapper applies to all messages inside. Source:
-org.apache.kafka.common.record.LegacyRecord, AbstractLegacyRecordBatch.
+the offset of its last message; messages inside have absolute offsets in magic 0, and offsets relative to the first
+message in magic 1. Magic 1 added the timestamp; with log append time, the timestamp of the wrapper applies to all
+messages inside. Source: org.apache.kafka.common.record.LegacyRecord, AbstractLegacyRecordBatch.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ MESSAGE = "Message"
 
 @dataclass(slots=True)  # not frozen: creating a frozen one takes longer than reading its header
 class Message:
-    """A message, or a wrapper with the messages in it, which corresponds to a batch of magic 2.
+    """A message, or a wrapper that contains messages and corresponds to a batch of magic 2.
 
     Attributes:
-        position: offset of the message in the data it was read from; offsets in errors count from the start of that
+        position: byte offset of the message in the data that was read; offsets in errors count from the start of that
             data.
     """
 
@@ -68,7 +68,7 @@ class Message:
 
     @property
     def max_timestamp(self) -> int:
-        """The timestamp; -1 if magic is 0."""
+        """The timestamp in milliseconds since 1970; -1 if magic is 0."""
         return self.timestamp
 
     @property
@@ -77,7 +77,7 @@ class Message:
 
     @property
     def base_offset(self) -> int:
-        """The first offset; decompresses a wrapper. Raises: DecodeError."""
+        """The offset of the first message; this decompresses a wrapper. Raises: DecodeError."""
         if self.codec == compression.NONE:
             return self.offset
         _, first, last = self._inner_offsets(self._open(None))
@@ -85,7 +85,7 @@ class Message:
 
     @property
     def count(self) -> int:
-        """The number of messages; decompresses a wrapper. Raises: DecodeError."""
+        """The number of messages; this decompresses a wrapper. Raises: DecodeError."""
         return 1 if self.codec == compression.NONE else self._inner_offsets(self._open(None))[0]
 
     def crc_is_right(self) -> bool:
@@ -93,15 +93,20 @@ class Message:
         return zlib.crc32(self.data[CRC_FROM:]) == self.crc
 
     def records(self, *, verify_crc: bool = True, copy: bool = True, limit: int | None = None) -> Iterator[Record]:
-        """Yield the messages as records; if one is invalid, the error is raised after those before it, unless its size
-        is wrong.
+        """Yield the messages as records.
 
-        In a wrapper the offset of an error is that of the wrapper's value; its text has the offset after decompression.
-        Raises: CrcError, DecodeError, LimitError.
+        The error of an invalid message is raised after the messages before it; an invalid size raises before any
+        message.
+
+        In a wrapper the offset of an error is the offset of the wrapper's value; the text of the error contains the
+        offset after
+        decompression. Raises: CrcError, DecodeError, LimitError.
 
         Args:
+            verify_crc: False to skip the check of the checksum.
             copy: False for keys and values as memoryviews.
-            limit: bytes that the messages of a wrapper may take; None for the default of ``records.limits``.
+            limit: maximum decompressed size of a wrapper's messages, in bytes; None for the default of
+                ``records.limits``.
         """
         if verify_crc:
             self._check_crc("")
@@ -160,7 +165,9 @@ class Message:
         return (None, at) if size < 0 else (data[at : at + size], at + size)
 
     def _open(self, limit: int | None) -> bytes:
-        """Decompress the set inside a wrapper."""
+        """Return the decompressed message set inside a wrapper. ``limit``: maximum size in bytes; None
+        for the default.
+        """
         if self.codec not in CODECS:
             reason = f"compression codec {self.codec} is not allowed in message sets"
             raise DecodeError(reason, message=MESSAGE, path="attributes", offset=self.position + FIELDS_AT[0] - 1)
@@ -176,7 +183,7 @@ class Message:
             raise
 
     def _inner_offsets(self, body: bytes) -> tuple[int, int, int]:
-        """Return the number of messages in a wrapper, and their first and last offset as encoded."""
+        """Return the number of messages in a wrapper, and the first and last encoded offset."""
         count = first = last = 0
         try:
             for _, last in _prefixes(body):
@@ -200,7 +207,7 @@ class Message:
 
 
 def read_message(data: bytes, at: int = 0) -> Message:
-    """Decode the header of the message at ``at``. Raises: Truncated; DecodeError if magic or size is invalid."""
+    """Decode the header of the message at offset ``at``. Raises: Truncated; DecodeError if magic or size is invalid."""
     left = len(data) - at
     if left < HEADER.size:
         raise Truncated(f"expected {HEADER.size} bytes of message header, found {left}", message=MESSAGE, offset=at)
@@ -225,12 +232,12 @@ def build_message_set(
     keep_offsets: bool = False,
     log_append_time: int | None = None,
 ) -> bytes:
-    """Build a message set, as a wrapper if it is compressed.
+    """Build a message set, as a wrapper if ``codec`` is not NONE.
 
     Args:
-        base_offset: offset of the first message (0 if None); the others follow it.
+        base_offset: offset of the first message, 0 if None; the offsets of the others follow.
         keep_offsets: True to use the records' own offsets, as after compaction.
-        log_append_time: milliseconds since 1970, the timestamp of all messages.
+        log_append_time: timestamp of all messages, in milliseconds since 1970; None to use the records' own timestamps.
 
     Raises: EncodeError for headers and for values that do not fit; ValueError if there are no records, or the magic or
         codec is not allowed in message sets.
@@ -278,7 +285,7 @@ def _message(offset: int, magic: int, attributes: int, timestamp: int, key: byte
 
 
 def _prefixes(body: bytes) -> Iterator[tuple[int, int]]:
-    """Yield position and offset of each message of a set; like Kafka, leave out a truncated last one."""
+    """Yield position and offset of each message of a set; a truncated last message is left out, as in Kafka."""
     at = 0
     while len(body) - at >= PREFIX.size:
         offset, size = PREFIX.unpack_from(body, at)

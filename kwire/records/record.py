@@ -1,9 +1,9 @@
 """Encoding and decoding of records of magic 2: the decompressed bytes after the header of a batch.
 
-Decoding has a fast path for usual records, and a careful path for a single record where the fast path fails: with
-varints of more than two bytes, or invalid data, for which it raises the error. The fast path does not check bounds: an
-index past the end, or an end that does not match the record's length, leads to the careful path.
-Source: org.apache.kafka.common.record.DefaultRecord.
+Decoding has a fast path for usual records, and a careful path for a single record where the fast path fails: a record
+with varints of more than two bytes, or with invalid data, for which the careful path raises the error. The fast path
+does not check bounds: an index past the end, or an end that does not match the record's length, leads to the careful
+path. Source: org.apache.kafka.common.record.DefaultRecord.
 """
 
 from __future__ import annotations
@@ -38,7 +38,12 @@ _LONG = 10
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Record:
-    """A record. ``timestamp`` is in milliseconds since 1970; ``headers`` keep their order."""
+    """A record.
+
+    Attributes:
+        timestamp: milliseconds since 1970.
+        headers: pairs of key and value, in order; a key may repeat.
+    """
 
     offset: int = 0
     timestamp: int = 0
@@ -65,7 +70,7 @@ R = TypeVar("R", bound=Record)
 
 
 class _Unusual(Exception):
-    """The exception of the fast path for a record that it does not support."""
+    """The exception of the fast path for a record that the fast path does not support."""
 
 
 _UNUSUAL = (_Unusual, IndexError, TypeError, struct.error, UnicodeDecodeError)
@@ -80,14 +85,15 @@ def read_records(
     append_time: int | None,
     into: type[R],
 ) -> Iterator[list[R]]:
-    """Yield ``count`` records from ``at`` to the end of ``data``; if one is invalid, the error is raised after those
-    before it.
+    """Yield ``count`` records, in lists, from offset ``at`` to the end of ``data``.
 
-    The path of an error starts below the batch, and its offset counts from the start of ``data``. Raises: DecodeError.
+    The error of an invalid record is raised after the records before it; the path of the error starts below the batch,
+    and its offset counts
+    from the start of ``data``. Raises: DecodeError.
 
     Args:
-        data: a memoryview gives keys and values that are memoryviews.
-        append_time: timestamp of all records; None if each has its own.
+        data: decompressed records; keys and values are memoryviews if it is a memoryview.
+        append_time: timestamp of all records, in milliseconds since 1970; None if each record has its own.
         into: Record, or a subclass whose additional fields are not set.
     """
     remaining = count
@@ -116,10 +122,12 @@ def read_records(
 def _read_some(
     data: bytes, at: int, most: int, index: int, base_offset: int, base_timestamp: int, some: list[R], into: type[R]
 ) -> int:
-    """Append up to ``most`` records to ``some`` and return the offset of the next one. ``index``: number of the first.
+    """Append up to ``most`` records to ``some`` and return the offset of the next record. ``index``: number of the
+    first.
 
     This function is long and flat because decoding spends its time here. A byte below 128 is a complete varint; for two
-    bytes the tables give the value, and raise if it is negative or longer. Timestamps and offsets may be longer.
+    bytes the tables contain the value, and the lookup raises if it is negative or longer. Timestamps and offsets may be
+    longer.
     """
     new, head, append, low, high = object.__new__, _HEAD, some.append, _LOW, _HIGH
     names: dict[bytes, str] = {}
@@ -240,7 +248,9 @@ def _long_varint(data: bytes, at: int) -> tuple[int, int]:
 def _read_carefully(
     data: bytes, at: int, number: int, base_offset: int, base_timestamp: int, into: type[R]
 ) -> tuple[R, int]:
-    """Return record ``number`` and the offset of the next one. Raises: DecodeError with the invalid part."""
+    """Return record ``number`` and the offset of the next record. Raises: DecodeError with path and offset of the
+    invalid part.
+    """
     path = f"records[{number}]"
     begin = at
     size, at = _varint(data, at, path)
@@ -313,8 +323,13 @@ def _blob(data: bytes, at: int, path: str) -> tuple[bytes | None, int]:
 
 
 def write_records(records: Sequence[Record], deltas: Iterable[int] | None, base_timestamp: int) -> bytes:
-    """Encode records. ``deltas``: offsets relative to the batch's base offset; None for 0, 1, 2 ... Raises:
-    EncodeError.
+    """Return the encoded records.
+
+    Args:
+        deltas: offsets relative to the batch's base offset; None for 0, 1, 2 ...
+        base_timestamp: timestamp in the batch header, in milliseconds since 1970.
+
+    Raises: EncodeError.
     """
     parts: list[bytes] = []
     table, short, join = _VARINTS, _SHORT, b"".join
@@ -379,5 +394,5 @@ def _zigzag(value: int) -> bytes:
 
 
 def int64(value: int) -> int:
-    """Return a sum of two int64 with Java's overflow: it wraps around."""
+    """Return ``value``, a sum of two int64, with Java's overflow: it wraps around."""
     return (value + 2**63) % 2**64 - 2**63

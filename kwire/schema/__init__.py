@@ -2,8 +2,8 @@
 
 A declaration is schema, typed value and documentation at once (docs/design.md shows one). A field without versions is
 in every version of its message; compact lengths and tagged sections follow from the message's flexible versions. The
-rules are those of Kafka's ``FieldSpec`` and ``MessageSpec``; a declaration that breaks one raises SchemaError at
-import. The encoding is in ``kwire.layout``, not here.
+rules are those of Kafka's ``FieldSpec`` and ``MessageSpec``; a declaration that breaks a rule raises SchemaError at
+import. ``kwire.layout`` defines the encoding.
 """
 
 from kwire.schema.declare import data, request, response, struct

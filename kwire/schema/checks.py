@@ -20,10 +20,11 @@ from kwire.schema.fields import (
 def check_field(
     where: str, field: Field, annotation: object, versions: Versions | None, flexible: Versions | None
 ) -> None:
-    """Check one field of a message or struct. Raises: SchemaError if it breaks a rule.
+    """Check one field of a message or struct. Raises: SchemaError if the field breaks a rule.
 
     Args:
-        where: class and field, for the error.
+        where: names of class and field, with which the error begins.
+        annotation: type annotation of the field in the class body.
         versions: versions of the message; None for a nested struct.
         flexible: flexible versions of the message; None for a nested struct.
     """

@@ -1,6 +1,6 @@
 """Building the class of a declared message: slots, and the methods of a dataclass.
 
-``dataclasses`` would build the same ten times slower; there are a thousand structs, and a program uses a few.
+``dataclasses`` would build the same classes ten times slower; there are a thousand structs, and a program uses a few.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ T = TypeVar("T")
 
 
 def slots_class(cls: type[T], annotations: Mapping[str, Any], schema: Schema) -> type[T]:
-    """Return a copy of a class with slots and the methods of a dataclass. ``annotations``: of its fields."""
+    """Return a copy of a class with slots and the methods of a dataclass. ``annotations``: type
+    annotations of its fields.
+    """
     names = (*schema.fields, "unknown_tags")
     body = {key: value for key, value in vars(cls).items() if key not in schema.fields}
     body.pop("__dict__", None)
@@ -46,7 +48,7 @@ def _set_owner(method: Any, cls: type) -> None:
 
 
 def _first_init(cls: Any) -> Any:
-    """Return a constructor that builds the real one on the first call: most structs are never constructed directly."""
+    """Return a constructor that builds the final one on the first call: most structs are never constructed directly."""
 
     def __init__(self: Any, *args: Any, **values: Any) -> None:  # noqa: N807 - name of the method
         cls.__init__ = init = _init(schema_of(cls).fields)
@@ -57,7 +59,7 @@ def _first_init(cls: Any) -> Any:
 
 
 class _Signature:
-    """A descriptor for ``inspect.signature``: the signature of the real constructor."""
+    """A descriptor for ``inspect.signature``: the signature of the final constructor, without the first call."""
 
     def __get__(self, _: object, cls: Any) -> inspect.Signature:
         parameters = list(inspect.signature(_init(schema_of(cls).fields)).parameters.values())
@@ -83,7 +85,7 @@ def _init(fields: Mapping[str, Field]) -> Any:
 
 
 def _methods(names: tuple[str, ...]) -> tuple[Any, ...]:
-    """Return the other methods of a dataclass. ``names``: all slots, unknown_tags last."""
+    """Return the methods of a dataclass other than the constructor. ``names``: all slots, unknown_tags last."""
     values: Any = attrgetter(*names) if len(names) > 1 else lambda self: (self.unknown_tags,)
 
     def __eq__(self: Any, other: object) -> Any:  # noqa: N807 - name of the method
@@ -101,7 +103,10 @@ def _methods(names: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 class _Dataclass:
-    """A descriptor for the attributes that ``dataclasses`` and ``pprint`` read; computed and stored on first access."""
+    """A descriptor for the attributes that ``dataclasses`` and ``pprint`` read; the value is computed on first access
+    and
+    stored.
+    """
 
     def __init__(self, attribute: str) -> None:
         self.attribute = attribute

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass_transform(kw_only_default=True)
 def struct(cls: type[T]) -> type[T]:
-    """Declare a struct that is nested in messages and has the version of its message."""
+    """Declare a struct that is nested in messages; its versions are those of the message."""
     return _declare(cls)
 
 

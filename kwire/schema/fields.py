@@ -18,8 +18,8 @@ class Versions:
     """A range of versions.
 
     Attributes:
-        first: the first version.
-        last: the last version, included; None if the range is open. An empty range has ``last < first``.
+        first: first version.
+        last: last version of the range; None if the range is open. An empty range has ``last < first``.
     """
 
     first: int
@@ -27,7 +27,9 @@ class Versions:
 
     @classmethod
     def parse(cls, text: str) -> Versions:
-        """Parse ``"0-9"``, ``"6+"``, ``"5"`` or ``"none"``. Raises: SchemaError."""
+        """Return the range that a text such as ``"0-9"``, ``"6+"``, ``"5"`` or ``"none"`` describes.
+        Raises: SchemaError.
+        """
         first, dash, last = text.partition("-")
         try:
             if text == "none":
@@ -94,14 +96,14 @@ class Field:
     Attributes:
         kind: wire kind, a key of PRIMITIVES, "array" or "struct".
         versions: versions that have the field.
-        null: versions in which it may be null.
-        tag: its number in the tagged section; None if it is not a tagged field.
+        null: versions in which the field may be null.
+        tag: number of a tagged field in the tagged section; None for other fields.
         default: value where the version lacks the field; UNSET for the default of the kind.
-        ignorable: True if encoding drops a value that the version cannot carry, False if that is an EncodeError.
-        flexible: versions with a compact length; None for those of the message.
+        ignorable: True if encoding drops a value that the version cannot carry, False if encoding raises EncodeError.
+        flexible: versions in which the length is compact; None for the flexible versions of the message.
         entity: Kafka's name for what the value identifies, such as ``groupId``.
-        of: element of an array.
-        struct: class of a struct.
+        of: declaration of the elements of an array; None for other kinds.
+        struct: class of a struct; None for other kinds.
     """
 
     kind: str
@@ -189,11 +191,13 @@ Records = _primitive("records")
 
 
 def Array(of: Any, versions: str | None = None, **options: Any) -> Any:
-    """Declare an array field. ``of``: a struct class, or a kind such as ``Int32``. Options as for ``Int32``."""
+    """Declare an array field. ``of``: a struct class, or a kind such as ``Int32``. The options are those
+    of ``Int32``.
+    """
     element = Field("struct", struct=of) if isinstance(of, type) else of()
     return _field("array", versions, of=element, **options)
 
 
 def Nested(struct: type, versions: str | None = None, **options: Any) -> Any:
-    """Declare a field that is a struct. Options as for ``Int32``."""
+    """Declare a field that is a struct. The options are those of ``Int32``."""
     return _field("struct", versions, struct=struct, **options)

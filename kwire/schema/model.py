@@ -19,7 +19,7 @@ class Schema:
         fields: declared fields by name, in wire order.
         versions: versions of a message; None for a nested struct.
         flexible: versions with compact lengths and tagged fields; None for a nested struct.
-        api: the API of a request or response, else None.
+        api: API of a request or response; None for other messages and structs.
     """
 
     name: str
@@ -33,8 +33,8 @@ class Api:
     """An API: its key, its versions, its request and response classes.
 
     Attributes:
-        request: class of the request; set by its decorator.
-        response: class of the response; set by its decorator.
+        request: class of the request; set by the decorator ``request``.
+        response: class of the response; set by the decorator ``response``.
         name: Kafka's name, without "Request" or "Response".
     """
 
@@ -63,6 +63,6 @@ def schema_of(message: type) -> Schema:
 
 
 def unknown_tags(value: object) -> Mapping[int, bytes]:
-    """Return the undeclared tagged fields of a decoded struct, as bytes by tag. Encoding writes them back."""
+    """Return the undeclared tagged fields of a decoded struct: bytes by tag. Encoding writes them back."""
     tags: dict[int, bytes] | None = getattr(value, "unknown_tags", None)
     return tags or {}
