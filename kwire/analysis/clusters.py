@@ -1,7 +1,8 @@
 """The cluster of each broker, derived from responses of the whole capture.
 
-Metadata and DescribeCluster responses have the cluster id and the brokers; FindCoordinator names a broker of the same
-cluster. An address may belong to different clusters over time, so the latest statement before a moment counts.
+Metadata and DescribeCluster responses contain the cluster id and the brokers; FindCoordinator responses contain a
+broker of the same cluster. An address may belong to different clusters over time, so the latest statement before a
+moment counts.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from kwire.capture.calls.model import Call
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatement:
-    """A response's statement about a cluster.
+    """The cluster id and the brokers in one response.
 
     Attributes:
-        cluster: the cluster id, if the response has it.
-        nodes: its brokers, as ``id host:port``.
+        ts: time of the response, in microseconds since 1970.
+        conn_id: id of the connection.
+        broker: ``host:port`` of the broker that sent the response.
+        cluster: cluster id; None if the response does not contain it.
+        nodes: brokers of the cluster, each as ``id host:port``.
     """
 
     ts: int
@@ -32,12 +36,12 @@ class ClusterStatement:
 
     @property
     def content(self) -> tuple[str, str, str | None, tuple[str, ...]]:
-        """Everything except the time: of equal statements only the first is needed."""
+        """All values except the time. Of statements with the same content, only the first is needed."""
         return self.conn_id, self.broker, self.cluster, self.nodes
 
 
 def statement_of(call: Call) -> ClusterStatement | None:
-    """Return a call's statement about the cluster; None for most calls."""
+    """Return the cluster id and the brokers in a call's response; None for other APIs and responses with neither."""
     response = call.response
     if response is None or call.response_us is None:
         return None
@@ -59,11 +63,11 @@ def statement_of(call: Call) -> ClusterStatement | None:
 
 
 def endpoint(host: str, port: int) -> str:
-    """Return ``host:port``, as in captures."""
+    """Return ``host:port``, with an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-Changes = list[tuple[int, str]]  # time and cluster
+Changes = list[tuple[int, str]]  # cluster ids of an address, each with the time from which it is valid
 
 
 class Clusters:
@@ -78,18 +82,18 @@ class Clusters:
         self._stated: Mapping[str, Changes] = defaultdict(list)
         self._listed: Mapping[str, Changes] = defaultdict(list)
         self._ids: dict[tuple[str | None, str], int] = {}
-        self._beside: dict[str, str] = {}  # by broker: another broker of the same cluster, whose id is not id_of
+        self._beside: dict[str, str] = {}  # by broker: a broker listed with it, without a cluster id
         every = sorted(set(statements), key=lambda one: (one.ts, one.conn_id, one.broker, one.nodes, one.cluster or ""))
         for one in every:
             if one.cluster is not None:
                 self._own.setdefault(one.conn_id, one.cluster)
                 self._stated[one.broker].append((one.ts, one.cluster))
-                for node, address in _split(one.nodes):
+                for node, address in _parse_nodes(one.nodes):
                     self._listed[address].append((one.ts, one.cluster))
                     self._ids[one.cluster, address] = node
         without = [(one, self._told(one.conn_id, one.broker, one.ts)) for one in every if one.cluster is None]
         for one, cluster in without:
-            for node, address in _split(one.nodes):
+            for node, address in _parse_nodes(one.nodes):
                 self._ids[cluster, address] = node
                 if cluster is not None:
                     self._listed[address].append((one.ts, cluster))
@@ -102,25 +106,32 @@ class Clusters:
         self._named = self._names()
 
     def __eq__(self, other: object) -> bool:
-        """True if both give the same result for every argument."""
+        """True if both objects return the same clusters for all arguments."""
         return isinstance(other, Clusters) and vars(self) == vars(other)
 
     __hash__ = None  # type: ignore[assignment]
 
     def id_of(self, conn_id: str | None, broker: str | None, ts: int) -> str | None:
-        """Return the cluster id: from this connection, else the latest for this address up to ``ts``, else the next
-        one after.
+        """Return the id of a broker's cluster; None if no response contains it.
+
+        If the address belonged to several clusters, the id from this connection is returned, else the latest id up to
+        ``ts``, else the first one after ``ts``.
+
+        Args:
+            ts: time, in microseconds since 1970.
         """
         if broker is None:
             return None
         return self._told(conn_id, broker, ts) or self._named.get(self._first(broker))
 
     def of(self, conn_id: str | None, broker: str | None, ts: int) -> str | None:
-        """Return the cluster id; if no response has it, the first address of the cluster's brokers."""
+        """Return the id of a broker's cluster; if no response contains it, the first address of the brokers listed
+        together; None without a broker.
+        """
         return self.id_of(conn_id, broker, ts) or (None if broker is None else self._first(broker))
 
     def node_id(self, conn_id: str | None, broker: str, ts: int) -> int | None:
-        """Return the id of a broker, from responses that list its address."""
+        """Return the node id of a broker; None if no response lists its address."""
         cluster = self.id_of(conn_id, broker, ts)
         return self._ids.get((cluster, broker), self._ids.get((None, broker)))
 
@@ -143,8 +154,8 @@ class Clusters:
             self._beside[second] = first
 
     def _names(self) -> dict[str, str]:
-        """Return cluster ids by first address, for brokers that are listed together with brokers of exactly one
-        known cluster.
+        """Return cluster ids by the first address of brokers that were listed together, if exactly one cluster id is
+        known for these brokers.
         """
         ids: dict[str, set[str]] = defaultdict(set)
         for broker in {*self._beside, *self._beside.values()}:
@@ -153,14 +164,14 @@ class Clusters:
         return {first: clusters.pop() for first, clusters in ids.items() if len(clusters) == 1}
 
 
-def _split(nodes: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Return ids and addresses."""
+def _parse_nodes(nodes: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Yield the node id and the address of each broker, given as ``id host:port``."""
     for node in nodes:
         number, _, address = node.partition(" ")
         yield int(number), address
 
 
 def _changes(times: Sequence[tuple[int, str]]) -> Changes:
-    """Return only the statements that differ from the one before."""
+    """Return the times at which the cluster of an address changed, each with the new cluster, in order."""
     ordered = sorted(times)
     return [one for n, one in enumerate(ordered) if not n or one[1] != ordered[n - 1][1]]

@@ -1,4 +1,4 @@
-"""Definition of tables: columns with type, unit and origin, and their schemas in Spark and Arrow."""
+"""Columns and tables as data: type, unit and origin of each column, and the schemas for Spark and Arrow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Row = dict[str, Any]  # values by column; timestamps are integers: microseconds 
 Tables = Mapping[str, list[Row]]  # rows by table name
 MS = 1000  # microseconds
 
-# Types of columns, with their names in Spark and Arrow.
+# Spark's type names, by column type.
 SPARK = {
     "string": "STRING",
     "int": "INT",
@@ -29,8 +29,10 @@ class Column:
     """A column of a table.
 
     Attributes:
-        how: origin of the value.
-        unit: of a number; empty if it has none.
+        name: column name.
+        type: a key of SPARK.
+        how: origin of the values, as text for docs/pipeline.md.
+        unit: unit of the numbers; "" for other types, and for numbers without a unit.
     """
 
     name: str
@@ -41,11 +43,13 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table.
+    """The definition of a table.
 
     Attributes:
-        grain: meaning of one row.
-        order: the columns that rows are sorted by.
+        name: table name.
+        grain: meaning of one row, as text for docs/pipeline.md.
+        columns: all columns, in order.
+        order: names of the columns that rows are sorted by.
     """
 
     name: str
@@ -58,7 +62,7 @@ class Table:
         object.__setattr__(self, "_empty", dict.fromkeys(column.name for column in self.columns))
 
     def row(self, **values: Any) -> Row:
-        """Return a row; columns that are not given are None. Raises: ValueError for an unknown column."""
+        """Return a row with these values, and None in all other columns. Raises: ValueError for an unknown column."""
         row = {**self._empty, **values}
         if len(row) > len(self._empty):
             unknown = values.keys() - self._empty.keys()
@@ -66,7 +70,7 @@ class Table:
         return row
 
     def sorted(self, rows: Iterable[Row]) -> list[Row]:
-        """Return the rows in the table's order; None sorts first."""
+        """Return the rows sorted by the columns in ``order``; None sorts first."""
         kept = list(rows)
         try:
             return sorted(kept, key=itemgetter(*self.order))  # fails only if None is compared with a value
@@ -106,7 +110,7 @@ def moment(name: str, how: str) -> Column:
     return Column(name, "timestamp", how, "UTC, µs")
 
 
-# Columns that several tables have.
+# Columns of several tables.
 CAPTURE_ID = text("capture_id", "name of the capture, given by the caller")
 CONNECTION = text("conn_id", "id of the connection, the same in every run over the capture")
 GROUP = text("group_id", "group id of the request")
@@ -155,7 +159,7 @@ def printable(value: Any) -> Any:
 
 
 def arrow_table(table: Table, rows: Iterable[Row]) -> Any:
-    """Return rows as a pyarrow.Table; text is made ``printable``."""
+    """Return rows as a pyarrow.Table; strings that are not valid UTF-8 are escaped by ``printable``."""
     import pyarrow as pa
 
     kept = list(rows)
@@ -174,7 +178,7 @@ def arrow_table(table: Table, rows: Iterable[Row]) -> Any:
 
 
 def rows_of(table: Any) -> list[Row]:
-    """Return the rows of a pyarrow.Table, inverse of ``arrow_table``."""
+    """Return the rows of a pyarrow.Table. Inverse of ``arrow_table``."""
     import pyarrow as pa
 
     columns: dict[str, list[Any]] = {}

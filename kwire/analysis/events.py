@@ -1,7 +1,7 @@
-"""Events in groups: rows of ``group_events``, and their names.
+"""Group events: the rows of ``group_events``, and the names of the kinds of events.
 
-Anything that depends on more than one call (owners, triggers of rebalances) is in ``groups.history``. A topic of which
-a call has only the id is ``id:...`` until ``name_topics`` replaces it by the name from another call.
+Anything that depends on more than one call (owners, triggers of rebalances) is in ``groups.history``. A topic that a
+call identifies only by id is called ``id:...`` until ``name_topics`` replaces the id by the name from another call.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ EVENTS: Mapping[str, str] = {
 
 @dataclass(slots=True, kw_only=True)
 class GroupEvent:
-    """A row of ``group_events``, without capture, cluster and life."""
+    """One event in a group: a row of ``group_events``, without the columns ``capture_id``, ``cluster`` and ``life``."""
 
     ts: Annotated[
         int,
@@ -122,13 +122,13 @@ class GroupEvent:
     part: Annotated[int, integer("part", "counts the events of one call", "count")] = 0
 
     def row(self, capture_id: str, cluster: str | None = None, life: int | None = None) -> Row:
-        """Return the row, with capture, cluster and life."""
+        """Return the event as a row of ``group_events``, with ``capture_id``, ``cluster`` and ``life``."""
         ts, group_id, *rest = _values(self)
         return dict(zip(_COLUMNS, (capture_id, ts, group_id, cluster, life, *rest), strict=True))
 
     @property
     def key(self) -> tuple[int, str, int, int]:
-        """Sort key of events of a group."""
+        """Sort key of a group's events: time, connection id, number of the call, index of the event in the call."""
         return self.ts, self.conn_id or "", self.number, self.part
 
 
@@ -150,7 +150,7 @@ _values = attrgetter(*_FIELDS)
 
 @lru_cache(256)
 def error_name(code: int | None) -> str | None:
-    """Return Kafka's name of an error code, or its number if it is unknown."""
+    """Return Kafka's name of an error code; the number as text for an unknown code, and None for None."""
     if code is None:
         return None
     try:
@@ -160,18 +160,22 @@ def error_name(code: int | None) -> str | None:
 
 
 def partition_name(topic: str, partition: int) -> str:
-    """Return ``orders-3``, Kafka's notation of a partition."""
+    """Return a partition in Kafka's notation: ``orders-3``."""
     return f"{topic}-{partition}"
 
 
 def split_partition(name: str) -> tuple[str, int]:
-    """Return topic and partition of ``orders-3``."""
+    """Return the topic and the partition number of a name such as ``orders-3``."""
     topic, _, partition = name.rpartition("-")
     return topic, int(partition)
 
 
 def name_topics(event: GroupEvent, names: Mapping[str, str]) -> GroupEvent:
-    """Return the event with topic names in place of ids, where they are known."""
+    """Return the event with topic ids replaced by topic names; an id without a known name remains.
+
+    Args:
+        names: topic names by ``id:...``.
+    """
     if event.topic is not None and event.topic in names:
         event = replace(event, topic=names[event.topic])
     if event.partitions and any(partition.startswith("id:") for partition in event.partitions):

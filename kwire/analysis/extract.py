@@ -26,7 +26,7 @@ FENCING = {
 
 
 def events_of(call: Call) -> list[GroupEvent]:
-    """Return the group events of a call, in order; none for most calls."""
+    """Return the group events of a call, in order; empty for calls of other APIs, and without a decoded request."""
     extract = _EXTRACTORS.get(call.api_key if call.api_key is not None else -1)
     if extract is None or call.request is None or call.request_us is None:
         return []
@@ -37,7 +37,13 @@ def events_of(call: Call) -> list[GroupEvent]:
 
 
 class _CallEvents:
-    """A call, and constructors of its events."""
+    """A builder of the group events of one call.
+
+    Attributes:
+        request: decoded request.
+        response: decoded response; None if it was not captured.
+        code: top-level error code of the response; None if it contains none.
+    """
 
     def __init__(self, call: Call) -> None:
         self.call = call
@@ -46,12 +52,12 @@ class _CallEvents:
         self.code: int | None = getattr(self.response, "error_code", None)
 
     def at_request(self, event: str, group: str, protocol: str | None, **more: Any) -> GroupEvent:
-        """Return an event at the time of the request."""
+        """Return an event at the time of the request; ``more`` contains further fields of the event."""
         assert self.call.request_us is not None
         return self._event(self.call.request_us, event, group, protocol, more)
 
     def at_response(self, event: str, group: str, protocol: str | None, **more: Any) -> GroupEvent:
-        """Return an event at the time of the response."""
+        """Return an event at the time of the response; ``more`` contains further fields of the event."""
         assert self.call.response_us is not None
         return self._event(self.call.response_us, event, group, protocol, more)
 
@@ -114,7 +120,9 @@ def _join(call_events: _CallEvents) -> Iterator[GroupEvent]:
 
 
 def _subscription(request: Any) -> tuple[list[str] | None, list[str] | None]:
-    """Return topics and owned partitions of the first protocol that can be decoded."""
+    """Return the topics and the owned partitions in the first protocol that can be decoded; None for both if there is
+    none.
+    """
     if request.protocol_type != "consumer":
         return None, None
     for protocol in request.protocols:
@@ -130,8 +138,10 @@ def _partitions(topics: Iterable[Any]) -> list[str]:
     return sorted(partition_name(owned.topic, partition) for owned in topics for partition in owned.partitions)
 
 
-def _share(protocol_type: str | None, assignment: bytes) -> list[str] | None:
-    """Return the partitions of an assignment; None if it cannot be decoded."""
+def _assigned_partitions(protocol_type: str | None, assignment: bytes) -> list[str] | None:
+    """Return the partitions in an encoded assignment, as ``topic-partition``; None if it cannot be decoded or is not a
+    consumer's.
+    """
     if protocol_type not in (None, "consumer"):
         return None
     if not assignment:
@@ -152,7 +162,7 @@ def _sync(call_events: _CallEvents) -> Iterator[GroupEvent]:
     }
     yield call_events.at_request("sync_sent", group, CLASSIC, **member)
     for planned in request.assignments:
-        share = _share(request.protocol_type, planned.assignment)
+        share = _assigned_partitions(request.protocol_type, planned.assignment)
         yield call_events.at_request(
             "planned",
             group,
@@ -167,7 +177,7 @@ def _sync(call_events: _CallEvents) -> Iterator[GroupEvent]:
     if call_events.code:
         yield call_events.at_response("sync_error", group, CLASSIC, error_code=call_events.code, **member)
     else:
-        share = _share(response.protocol_type or request.protocol_type, response.assignment)
+        share = _assigned_partitions(response.protocol_type or request.protocol_type, response.assignment)
         yield call_events.at_response("sync_done", group, CLASSIC, error_code=0, partitions=share, **member)
 
 

@@ -18,7 +18,7 @@ from kwire.json.text import json_text
 
 
 def connection_row(connection: Connection, capture_id: str, clusters: Clusters | None = None) -> Row:
-    """Return a row of ``connections``; without ``clusters`` its cluster and broker id are None."""
+    """Return the row of ``connections``; ``cluster`` and ``node_id`` are None if ``clusters`` is None."""
     values = {
         name: getattr(connection, name)
         for name in Connection.__slots__
@@ -36,7 +36,7 @@ def connection_row(connection: Connection, capture_id: str, clusters: Clusters |
 
 
 def located(row: Row, clusters: Clusters) -> Row:
-    """Return a row of ``connections`` with the broker's cluster and id."""
+    """Return a row of ``connections`` with ``cluster`` and ``node_id`` of the broker."""
     where = row["conn_id"], row["broker"], row["first_ts"]
     return row | {"cluster": clusters.of(*where), "node_id": clusters.node_id(*where)}
 
@@ -53,11 +53,11 @@ def problem_row(item: Connection | Problem | Skipped, capture_id: str) -> Row | 
 
 
 def frame_row(call: Call, capture_id: str, refusals: Sequence[Refusal], *, bodies: bool = True) -> Row:
-    """Return a row of ``frames``.
+    """Return the row of ``frames`` for a call.
 
     Args:
-        refusals: error codes of the response.
-        bodies: False to leave out the bodies.
+        refusals: error codes in the response that are not 0.
+        bodies: include the request and response bodies as JSON.
     """
     both = call.request_us is not None and call.response_us is not None
     code = None if call.response is None else refusals[0].code if refusals else 0

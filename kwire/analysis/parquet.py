@@ -9,13 +9,15 @@ from pathlib import Path
 from kwire.analysis.columns import Row, Tables, arrow_schema, arrow_table, rows_of
 from kwire.analysis.tables import EVERY, TABLES
 
-# Columns that tables of older releases do not have; they are read as null.
+# Columns that are missing in tables of older releases; they are read as null.
 NEWER = {"cluster", "life", "node_id", "response_file", "response_position"}
 _PLAIN = re.compile("[^A-Za-z0-9._-]+")
 
 
 def write(folder: Path, capture_id: str, tables: Tables) -> None:
-    """Write every table; files of the same capture are replaced."""
+    """Write each table to a subfolder of ``folder``, as one file per capture; a file of the same capture is
+    replaced.
+    """
     import pyarrow.parquet as pq
 
     # Readers skip files whose name begins with a dot or an underscore.
@@ -27,9 +29,9 @@ def write(folder: Path, capture_id: str, tables: Tables) -> None:
 
 
 def read(folder: Path, names: Collection[str] = tuple(TABLES)) -> dict[str, list[Row]]:
-    """Return the tables of a folder; missing ones are empty.
+    """Return the rows of the tables in a folder, by table name; tables without files are empty.
 
-    Raises: OSError; ValueError for a file that is not the table.
+    Raises: OSError; ValueError for a file that does not contain the table.
     """
     import pyarrow as pa
     import pyarrow.dataset as ds

@@ -1,6 +1,6 @@
 """All tables as data: columns with type, unit and origin.
 
-docs/pipeline.md and the schemas of Parquet and Spark are generated from it.
+docs/pipeline.md and the schemas of Parquet and Spark are generated from them.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _NAMING: set[int] = {
 
 
 def topic_names(call: Call) -> dict[str, str]:
-    """Return topic names by ``id:...`` from a call."""
+    """Return the topic names in a call's response, by ``id:...``; empty for calls of other APIs."""
     if call.api_key not in _NAMING or call.response is None:
         return {}
     return {topic_key("", topic): name for topic, name in topics_in(call.api_key, call.response) if topic.int and name}
@@ -34,7 +34,16 @@ def topic_key(name: str | None, topic_id: Any) -> str:
 
 @dataclass(slots=True, frozen=True)
 class Watermark:
-    """The high watermark of a partition in a response, with connection and broker."""
+    """The high watermark of a partition in a response.
+
+    Attributes:
+        ts: time of the response, in microseconds since 1970.
+        conn_id: id of the connection.
+        broker: ``host:port`` of the broker.
+        topic: topic name, or ``id:...``.
+        partition: partition number.
+        offset: high watermark.
+    """
 
     ts: int
     conn_id: str
@@ -45,7 +54,7 @@ class Watermark:
 
 
 def watermarks(call: Call) -> Iterator[Watermark]:
-    """Yield high watermarks in responses to Fetch, and to ListOffsets for the latest offset."""
+    """Yield the high watermarks in a response to Fetch, or to a ListOffsets for the latest offset."""
     if call.response is None or call.response_us is None:
         return
     source = call.response_us, call.connection, call.broker

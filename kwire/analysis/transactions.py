@@ -32,19 +32,20 @@ _OF_PRODUCERS = {
     ApiKey.TXN_OFFSET_COMMIT,
 }
 _FENCING = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED}
-CLEANUP_US = (
-    20_000_000  # twice transaction.abort.timed.out.transaction.cleanup.interval.ms: timed-out ones are aborted by then
-)
+# Twice transaction.abort.timed.out.transaction.cleanup.interval.ms: by then the coordinator has aborted a transaction
+# that timed out.
+CLEANUP_US = 20_000_000  # microseconds
 
 
 @dataclass(slots=True, frozen=True)
 class Ending:
-    """A call that ended a transaction, or may have.
+    """A call that ended a transaction, or may have ended it.
 
     Attributes:
-        ts: time of the request for EndTxn, else of the response; microseconds.
+        ts: time of the request for EndTxn, else of the response; in microseconds.
+        kind: COMMIT, ABORT, INIT or FENCED.
         answered: True if the response was captured.
-        timeout_ms: timeout of transactions that begin after an INIT.
+        timeout_ms: timeout of the transactions that begin after an INIT, in milliseconds; else None.
     """
 
     ts: int
@@ -59,7 +60,7 @@ class Ending:
 
 
 def endings(call: Call) -> Iterator[Ending]:
-    """Yield the ends of transactions in a transactional producer's call."""
+    """Yield the ends of transactions that a call of a transactional producer shows."""
     request = call.request
     if call.api_key not in _OF_PRODUCERS or request is None or call.request_us is None:
         return
@@ -113,8 +114,14 @@ class Transactions:
             self._of[where.id_of(one.conn_id, one.broker, one.ts), one.transactional_id].append(one)
 
     def outcome(self, event: GroupEvent, cluster: str | None, last: int) -> tuple[str, int | None]:
-        """Return the outcome of a transactional commit, and the time at which it was decided. ``last``: time of the
-        group's last event.
+        """Return the outcome of an offset commit, and the time at which its transaction was decided.
+
+        The outcome is COMMITTED, ABORTED, REFUSED or NOT_KNOWN. The time is in microseconds; None if nothing was
+        decided, or for a commit without a transaction.
+
+        Args:
+            cluster: id of the group's cluster; None if unknown.
+            last: time of the group's last event, in microseconds.
         """
         if event.error_code:
             return REFUSED, None
@@ -129,7 +136,7 @@ class Transactions:
         return decided, ts
 
     def _timeline(self, cluster: str | None, name: str) -> _Timeline:
-        """Return the ends in a cluster, including those of brokers whose cluster is unknown."""
+        """Return the ends of a transactional id in a cluster, including ends at brokers of unknown cluster."""
         if (cluster, name) not in self._joined:
             endings = [one for where in {cluster, None} for one in self._of.get((where, name), ())]
             self._joined[cluster, name] = _Timeline(sorted(endings, key=attrgetter("ts", "conn_id", "kind")))
@@ -137,7 +144,7 @@ class Transactions:
 
 
 class _Timeline:
-    """The ends of one transactional id, in order."""
+    """The ends of the transactions of one transactional id, in order."""
 
     def __init__(self, endings: Sequence[Ending]) -> None:
         self._endings = endings
@@ -145,12 +152,12 @@ class _Timeline:
         self._inits = [one for one in endings if one.kind == INIT]
 
     def after(self, ts: int) -> Iterator[Ending]:
-        """Return the ends later than a moment."""
+        """Yield the ends after a time in microseconds."""
         return (self._endings[n] for n in range(bisect_right(self._times, ts), len(self._endings)))
 
     def times_out(self, ts: int) -> int | None:
-        """Return the latest time at which a transaction with a commit at ``ts`` is aborted; None if its timeout is
-        unknown.
+        """Return the latest time at which the coordinator aborts a transaction with a commit at ``ts``, in
+        microseconds; None if the transaction timeout is unknown.
         """
         place = bisect_right(self._inits, ts, key=attrgetter("ts"))
         timeout = self._inits[place - 1].timeout_ms if place else None
@@ -158,7 +165,12 @@ class _Timeline:
 
 
 def _decide(later: Iterable[Ending], identity: tuple[int | None, int | None]) -> tuple[str, int | None]:
-    """Return the outcome of a producer's commit, and its time, from later ends; no time if nothing decides it."""
+    """Return the outcome of a producer's offset commit, and the time of the deciding end; None if no end decides it.
+
+    Args:
+        later: ends after the commit, in order.
+        identity: producer id and producer epoch of the commit.
+    """
     end_txn: Ending | None = None
     for one in later:
         same = (one.producer_id, one.producer_epoch) == identity

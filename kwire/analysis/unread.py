@@ -14,13 +14,21 @@ from kwire.capture.calls.model import INCOMPLETE, KAFKA, TOO_LARGE, UNKNOWN_VERS
 
 GROUP_APIS = frozenset({8, 11, 12, 13, 14, 28, 68, 76, 88})  # APIs about members of one group
 NOT_READ = frozenset({INCOMPLETE, TOO_LARGE, UNKNOWN_VERSION, UNREADABLE})
-MOST = 1_000  # periods kept per connection
+MOST = 1_000  # maximum number of periods per connection
 TOGETHER_US = 1_000_000  # periods of a group that are less than this apart are merged
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A period, in microseconds, in which calls may be missing. ``group_id``: None for all groups of the broker."""
+    """A period in which calls may be missing.
+
+    Attributes:
+        begin: start, in microseconds since 1970.
+        end: end, in microseconds since 1970.
+        conn_id: id of the connection.
+        broker: ``host:port`` of the broker.
+        group_id: group of the missing calls; None for all groups of the broker.
+    """
 
     begin: int
     end: int
@@ -31,14 +39,20 @@ class Unread:
 
 @dataclass(slots=True)
 class Watch:
-    """The periods of one connection."""
+    """The periods of one connection in which calls may be missing.
 
-    groups: set[str] = field(default_factory=set)  # groups in its calls
-    times: dict[str | None, list[tuple[int, int]]] = field(default_factory=dict)  # periods by group
+    Attributes:
+        groups: ids of the groups in calls of the connection.
+        times: periods by group id, in microseconds; None for all groups of the broker.
+        count: number of periods.
+    """
+
+    groups: set[str] = field(default_factory=set)
+    times: dict[str | None, list[tuple[int, int]]] = field(default_factory=dict)
     count: int = 0
 
     def note(self, call: Call, events: Iterable[GroupEvent]) -> None:
-        """Add a call and its events."""
+        """Record the groups in a call's events, and a period if the call was not decoded."""
         if call.api_key not in GROUP_APIS:
             return
         self.groups.update(event.group_id for event in events)
@@ -56,7 +70,7 @@ class Watch:
             self.count += 1
 
     def finish(self, connection: Connection) -> list[Unread]:
-        """Return the periods, when the connection has ended."""
+        """Return the periods of a connection that has ended, including the periods of its lost frames."""
         if connection.status == KAFKA:
             for begin, end in connection.lost:
                 for group in self.groups or (None,):
@@ -75,16 +89,18 @@ class Blanks:
         self._times = [(one.begin, one.end) for one in periods]
 
     def between(self, low: float, high: float) -> bool:
-        """True if calls may be missing after ``low`` and up to ``high``."""
+        """True if calls may be missing after ``low`` and up to ``high``, in microseconds."""
         return any(begin <= high and end > low for begin, end in self._times)
 
 
 def of_group(periods: Iterable[Unread], group_id: str) -> list[Unread]:
-    """Return the periods of groups with this id, in any cluster."""
+    """Return the periods of one group id, in any cluster, including periods for all groups of a broker."""
     return [one for one in periods if one.group_id in (None, group_id)]
 
 
 def in_cluster(periods: Iterable[Unread], cluster: str | None, clusters: Clusters) -> Blanks:
-    """Return the periods of a cluster, including those of brokers whose cluster is unknown."""
+    """Return the periods of a cluster, including periods of brokers of unknown cluster; all periods if ``cluster`` is
+    None.
+    """
     located = ((clusters.id_of(one.conn_id, one.broker, one.begin), one) for one in periods)
     return Blanks(one for where, one in located if where is None or cluster is None or where == cluster)

@@ -73,7 +73,14 @@ def api_name(api_key: int | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An error code other than 0, with its group, topic and partition."""
+    """An error code other than 0 in a response.
+
+    Attributes:
+        code: error code.
+        group: group id that the error is about; None if there is none.
+        topic: topic name, or ``id:...``; None if there is none.
+        partition: partition number; None if there is none.
+    """
 
     code: int
     group: str | None = None
@@ -82,8 +89,14 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class _Places:
-    """The fields of a class that are error codes, that identify the object, and that contain further error codes."""
+class _ErrorFields:
+    """The names of the fields of a message class that matter for error codes.
+
+    Attributes:
+        codes: fields that are error codes.
+        inside: fields whose structs contain error codes.
+        names: fields with the group, topic or partition of an error.
+    """
 
     codes: tuple[str, ...]
     inside: tuple[str, ...]
@@ -96,13 +109,13 @@ _GROUPS = ("group_id", "key")
 
 
 @cache
-def _places(cls: type) -> _Places:
+def _error_fields(cls: type) -> _ErrorFields:
     fields = schema_of(cls).fields
     codes = tuple(name for name in fields if name.endswith("error_code"))
     inside = tuple(
         name for name, field in fields.items() if (inner := _struct(field)) and _has_codes(inner, frozenset([cls]))
     )
-    return _Places(codes, inside, tuple(name for name in (*_TOPICS, *_INDEXES, *_GROUPS) if name in fields))
+    return _ErrorFields(codes, inside, tuple(name for name in (*_TOPICS, *_INDEXES, *_GROUPS) if name in fields))
 
 
 def _struct(field: Field) -> type | None:
@@ -119,15 +132,15 @@ def _has_codes(cls: type, above: frozenset[type]) -> bool:
 
 
 def refusals(call: Call) -> list[Refusal]:
-    """Return every error code of the response that is not 0."""
+    """Return all error codes in a call's response that are not 0."""
     if call.response is None or not _is_refused(call.response):
         return []
     return list(_walk(call.response, Refusal(0, getattr(call.request, "group_id", None))))
 
 
 def _is_refused(value: Any) -> bool:
-    """True if the response has an error code other than 0."""
-    places = _places(value.__class__)
+    """True if a response, or a struct in it, contains an error code other than 0."""
+    places = _error_fields(value.__class__)
     for name in places.codes:
         if getattr(value, name):
             return True
@@ -141,7 +154,7 @@ def _is_refused(value: Any) -> bool:
 
 def _walk(value: Any, about: Refusal) -> Iterator[Refusal]:
     cls: Any = type(value)
-    places = _places(cls)
+    places = _error_fields(cls)
     if not places.codes and not places.inside:
         return
     codes = [code for name in places.codes if (code := getattr(value, name))]
@@ -196,7 +209,11 @@ class _Client:
 
 
 class Usage:
-    """Counts over calls. ``connections``: by id, for the client software."""
+    """The counts over calls: clients, API versions, latencies and errors.
+
+    Args:
+        connections: connections by id, for the names and versions of client software.
+    """
 
     def __init__(self, connections: Mapping[str, Connection]) -> None:
         self._connections = connections
@@ -226,7 +243,11 @@ class Usage:
             self._errors[call.connection, call.broker, *about].add(call.response_us)
 
     def rows(self, capture_id: str, names: Mapping[str, str], clusters: Clusters | None = None) -> dict[str, list[Row]]:
-        """Return the tables. ``names``: topic names by id."""
+        """Return the rows of ``clients``, ``api_usage``, ``latency`` and ``errors``, by table name.
+
+        Args:
+            names: topic names by ``id:...``.
+        """
         makers: dict[str, Callable[[str], Iterator[Row]]] = {
             "clients": self._client_rows,
             "api_usage": self._api_rows,
@@ -237,12 +258,16 @@ class Usage:
         return rows_by_table
 
     def drain_waits(self) -> Iterator[tuple[int, int, int, str, list[int]]]:
-        """Return and remove latencies, for counting in several places: bucket, API, version, broker, microseconds."""
+        """Return and remove the latencies: start of the minute, API key, version, broker, and latencies, all in
+        microseconds. Another object can then count them.
+        """
         latencies, self._latency = self._latency, defaultdict(list)
         return ((*about, waits) for about, waits in latencies.items())
 
     def refused(self, capture_id: str) -> Iterator[Row]:
-        """Return rows of ``errors`` per connection: with ``conn_id`` and ``broker``, without cluster."""
+        """Yield the rows of ``errors`` for each connection, with the additional columns ``conn_id`` and ``broker``,
+        without cluster.
+        """
         for (connection, broker, key, code, client, group, topic, partition), count in self._errors.items():
             row = tables.ERRORS.row(
                 capture_id=capture_id,
@@ -292,8 +317,11 @@ class Usage:
 
 
 def errors(refused: Iterable[Row], names: Mapping[str, str], clusters: Clusters) -> Iterable[Row]:
-    """Return rows of ``errors``, summed over connections, with topic names and cluster. ``refused``: from
-    ``Usage.refused``.
+    """Return the rows of ``errors``, summed over connections, with topic names and cluster.
+
+    Args:
+        refused: rows from ``Usage.refused``; they are modified.
+        names: topic names by ``id:...``.
     """
     totals: dict[tuple[Any, ...], Row] = {}
     for row in refused:

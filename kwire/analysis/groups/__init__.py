@@ -1,1 +1,1 @@
-"""The history of a group: its events to lives, generations or epochs, rebalances, members and sessions."""
+"""The history of a group, derived from its events: lives, generations or epochs, rebalances, members and sessions."""

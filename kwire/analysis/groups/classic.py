@@ -1,7 +1,7 @@
 """The history of classic groups: generations from JoinGroup and SyncGroup, their triggers and their cost.
 
-The first JoinGroup response with a new generation ends its join phase. Everything between two such moments belongs to
-the later generation, so its trigger is searched there.
+The first JoinGroup response with a new generation ends its join phase. Events between two of these
+responses belong to the later generation, so they contain its trigger.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def fold(out: Outcome, events: Sequence[GroupEvent], until: int | None = None) -
 
     Args:
         events: all events of the life, sorted.
-        until: when the next life began; None for the last.
+        until: start of the next life, in microseconds since 1970; None for the last life.
     """
     _Generations(ClassicLife(out, events, until)).fold()
 
 
 class _Generations:
-    """The generations of one life, in order."""
+    """The converter of one life's generations to rows, in order."""
 
     def __init__(self, life: ClassicLife) -> None:
         self.life = life
@@ -55,17 +55,17 @@ class _Generations:
         for number, phase in enumerate(self.life.phases):
             following = self.life.phases[number + 1] if number + 1 < len(self.life.phases) else None
             triggers = self.triggers.between(before, phase)
-            member_stops = self._enter(before, phase, owners, triggers)
+            member_stops = self._add_generation(before, phase, owners, triggers)
             stops.append((phase, member_stops))
             owners = owners | self.partitions.owners(phase)
-            self._restarts(phase, following, owners, member_stops)
+            self._record_static_restarts(phase, following, owners, member_stops)
             before = phase
             if emptied := self._emptied(phase, following):
                 trigger, empty = emptied
                 self._leave_empty(phase, trigger, empty)
                 before, owners = empty, {}
                 self.partitions.free_since.clear()
-        self._unfinished(before)
+        self._add_unfinished(before)
         if self.life.until is not None:
             for person in self.life.people.values():
                 person.end(self.life.until, "dropped")
@@ -76,10 +76,16 @@ class _Generations:
         report_gaps(self.life)
         report_commits(self.life)
 
-    def _enter(
+    def _add_generation(
         self, before: Phase | None, phase: Phase, owners: dict[str, str], triggers: list[Trigger]
     ) -> dict[str, Stop]:
-        """Add the rows of one generation; return the stops of its members."""
+        """Add the rows of one generation; return the stops of its members, by member id.
+
+        Args:
+            before: previous generation; None for the first.
+            owners: owner of each partition in the previous generation.
+            triggers: possible triggers, in order of precedence.
+        """
         self._learn_members(phase)
         self._end_memberships(before, phase, triggers)
         shares = {member: share for member, share in phase.shares().items() if member in phase.members}
@@ -115,7 +121,7 @@ class _Generations:
         return stops
 
     def _learn_members(self, phase: Phase) -> None:
-        """Record the members of the generation, and what their JoinGroups contain."""
+        """Record the members of the generation, with the timeouts and subscriptions in their JoinGroup requests."""
         for member in phase.members:
             if member not in self.life.people:
                 self.life.people[member] = Membership(member_id=member)
@@ -149,9 +155,11 @@ class _Generations:
         named = [self.life.people[member].instance_id for member in phase.members]
         return person.instance_id is not None and person.instance_id in named
 
-    def _restarts(self, phase: Phase, following: Phase | None, owners: dict[str, str], stops: dict[str, Stop]) -> None:
-        """Record static members that return under a new id without a rebalance; they keep the assignment of the old
-        id.
+    def _record_static_restarts(
+        self, phase: Phase, following: Phase | None, owners: dict[str, str], stops: dict[str, Stop]
+    ) -> None:
+        """Record static members that returned under a new member id without a rebalance, each with an inferred event
+        ``static_restart``. The new id owns the partitions of the old id.
         """
         high = following.done_ts if following else self.life.end
         for join in self.life.joins:
@@ -182,8 +190,8 @@ class _Generations:
     # --- ends ---
 
     def _emptied(self, phase: Phase, following: Phase | None) -> tuple[Trigger, Phase] | None:
-        """Return the generation without members after this one, and its triggers, if all members left before any
-        joined.
+        """Return the trigger and the generation without members that followed this one; None unless all members left
+        before another member joined.
         """
         if following is not None and following.generation < phase.generation + 2:
             return None
@@ -220,8 +228,8 @@ class _Generations:
             incomplete=False,
         )
 
-    def _unfinished(self, before: Phase | None) -> None:
-        """Add a rebalance that had begun when the events end."""
+    def _add_unfinished(self, before: Phase | None) -> None:
+        """Add the row of a rebalance that began, but was not complete when the events ended."""
         if before is None:
             return
         triggers = [

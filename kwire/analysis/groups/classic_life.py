@@ -13,15 +13,18 @@ from kwire.analysis.groups.sessions import Sessions
 
 
 class ClassicLife:
-    """The events of one life, and its members.
+    """One life of a classic group: events, generations and members.
 
     Attributes:
         out: rows of the life.
         events: all events of the life, sorted.
-        until: when the next life began; None for the last.
-        end: the last moment of the life, in microseconds.
-        people: members by id, in order of appearance.
-        asks: JoinGroups by member id.
+        until: start of the next life, in microseconds since 1970; None for the last life.
+        end: end of the life, in microseconds since 1970.
+        joins: all JoinGroup requests with their responses, in order.
+        phases: generations, in order.
+        sessions: sessions of the members.
+        people: members by member id, in order of appearance.
+        asks: JoinGroup requests with their responses, by member id.
     """
 
     def __init__(self, out: Outcome, events: Sequence[GroupEvent], until: int | None) -> None:

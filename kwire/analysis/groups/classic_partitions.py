@@ -1,4 +1,4 @@
-"""Partitions of a classic group across generations: their owners, and since when no member reads them."""
+"""Partitions of a classic group across generations: owners, and times since which no member reads a partition."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from kwire.analysis.groups.outcome import Stop
 
 
 class Partitions:
-    """Ownership and stops in one life.
+    """The owners of partitions, and the stops of members, in one life.
 
     Attributes:
-        free_since: since when partitions are not read by any member.
-        resumed: when each member last received an assignment.
+        free_since: time since which no member reads a partition, by partition; in microseconds.
+        resumed: time of the latest assignment of each member, by member id; in microseconds.
     """
 
     def __init__(self, life: ClassicLife) -> None:
@@ -21,8 +21,8 @@ class Partitions:
         self.resumed: dict[str, int] = {}
 
     def stop_of(self, phase: Phase, member: str) -> Stop:
-        """Return the member's stop: from its first JoinGroup since its last assignment to the next assignment, if
-        any.
+        """Return the stop of a member: from its first JoinGroup after its previous assignment, to its assignment in
+        this generation, if it received one.
         """
         response, last = phase.received.get(member), self.resumed.get(member)
         until = phase.done_ts if response is None else response.ts
@@ -37,8 +37,12 @@ class Partitions:
         return stop
 
     def free(self, shares: dict[str, list[str]], owners: dict[str, str], phase: Phase) -> None:
-        """Record since when partitions are not read: their owner is gone, or is cooperative and has an assignment
-        without them.
+        """Record the time since which partitions are not read: their owner is no longer a member, or is cooperative and
+        received an assignment without them.
+
+        Args:
+            shares: partitions in this generation, by member id.
+            owners: owner of each partition in the previous generation.
         """
         for partition, owner in owners.items():
             if owner not in phase.members:
@@ -48,7 +52,9 @@ class Partitions:
                 self.free_since.setdefault(partition, response.ts if response else phase.done_ts)
 
     def _gone_since(self, owner: str, phase: Phase) -> int:
-        """Return when a member of the previous generation left, or for one that did not leave its last request."""
+        """Return the time at which a former member stopped reading, in microseconds: its leave, or its last request if
+        it became silent.
+        """
         person = self.life.people[owner]
         left = phase.done_ts if person.left_ts is None else person.left_ts
         if person.left_how == "leave" or self.life.sessions.is_heard(owner, left):
@@ -56,7 +62,9 @@ class Partitions:
         return self.life.sessions.last_sign(owner, left) or left
 
     def resume(self, shares: dict[str, list[str]], phase: Phase, stops: dict[str, Stop]) -> None:
-        """Extend the stops of members that get unread partitions: the longest counts."""
+        """Extend the stop of each member that received unread partitions: it begins when the first of these partitions
+        became unread.
+        """
         for member in phase.received:
             share, stop = shares.get(member, []), stops.get(member)
             freed = [self.free_since.pop(partition) for partition in share if partition in self.free_since]
@@ -66,7 +74,9 @@ class Partitions:
             self.free_since.clear()  # partitions without a new owner are no longer subscribed to
 
     def same_instance(self, phase: Phase, owners: dict[str, str]) -> dict[str, str]:
-        """Return the owners of the previous generation, with static members that have a new id under that id."""
+        """Return the owner of each partition in the previous generation; a static member that returned appears under
+        its new id.
+        """
         by_instance = {self.life.people[m].instance_id: m for m in phase.members if self.life.people[m].instance_id}
         return {
             partition: by_instance.get(self.life.people[owner].instance_id, owner)

@@ -35,7 +35,12 @@ class Triggers:
         self.life = life
 
     def between(self, before: Phase | None, phase: Phase | None) -> list[Trigger]:
-        """Return possible triggers between two generations, earliest first."""
+        """Return the possible triggers between two generations, in order of precedence.
+
+        Args:
+            before: earlier generation; None before the first.
+            phase: later generation; None for a rebalance that was not complete when the events ended.
+        """
         low = before.done_ts if before else -1
         high = phase.done_ts if phase else self.life.end
         known = set(before.members) if before else set()
@@ -43,7 +48,7 @@ class Triggers:
             phase.joins if phase else [join for join in self.life.joins if low < join.sent.ts and join.done is None]
         )
         triggers = [*self.departures(known, low, high, set(phase.members) if phase else None)]
-        triggers += [trigger for join in waited if (trigger := self._of_join(join, before, low)) is not None]
+        triggers += [trigger for join in waited if (trigger := self._trigger_of_join(join, before, low)) is not None]
         triggers += self._of_coordinator(low, high)
         if before is not None and phase is not None:
             triggers += self._unsynced(before, low, phase)
@@ -64,7 +69,15 @@ class Triggers:
         return sorted(triggers, key=lambda trigger: trigger.rank)
 
     def departures(self, known: set[str], low: int, high: int, after: set[str] | None) -> Iterator[Trigger]:
-        """Yield members that left, and those whose session expired. ``after``: the members of the next generation."""
+        """Yield a trigger for each member that left, and for each member whose session expired; end the membership of
+        members that left.
+
+        Args:
+            known: members of the current generation.
+            low: start of the period, in microseconds.
+            high: end of the period, in microseconds.
+            after: members of the next generation; None if there is none.
+        """
         left = set()
         for event in self.life.sessions.between(low, high):
             if event.event != "leave" or event.error_code:
@@ -96,7 +109,9 @@ class Triggers:
                 )
 
     def _unsynced(self, before: Phase, low: int, after: Phase) -> Iterator[Trigger]:
-        """Yield members that got a JoinGroup response and did not send SyncGroup in time."""
+        """Yield a trigger for each member that received a JoinGroup response and did not send SyncGroup within the
+        rebalance timeout.
+        """
         timeouts = [
             timeout for m in before.members if (timeout := self.life.people[m].rebalance_timeout_ms) is not None
         ]
@@ -116,8 +131,10 @@ class Triggers:
         named = [m for m in sorted(known) if event.instance_id and self.life.people[m].instance_id == event.instance_id]
         return named[-1] if named else None
 
-    def _of_join(self, join: Join, before: Phase | None, low: int) -> Trigger | None:
-        """Return the trigger shown by a JoinGroup that waited; None if it followed a rebalance of others."""
+    def _trigger_of_join(self, join: Join, before: Phase | None, low: int) -> Trigger | None:
+        """Return the trigger that a waiting JoinGroup shows; None if its member rejoined because of
+        REBALANCE_IN_PROGRESS.
+        """
         sent, member = join.sent, join.member_id
         ts = max(sent.ts, low)
         trigger = Trigger(ts=ts, kind=JOINED, member_id=member or None, client_id=sent.client_id)

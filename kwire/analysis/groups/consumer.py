@@ -1,9 +1,9 @@
 """The history of groups with server-side assignment (KIP-848, share and Streams groups): epochs from heartbeats.
 
 There is no join phase: each member gets its epoch and assignment in responses to its own heartbeats. A rebalance is a
-group epoch that some member receives for the first time; it ends when the last member has received that epoch, or an
-assignment of it. The session timeout is the broker's and not on the wire, so an expired member shows only by its
-silence while the others continue.
+group epoch that some member receives for the first time; the rebalance ends when the last member has received that
+epoch, or an assignment in it. The session timeout is a broker config that no response contains, so the only sign of an
+expired member is that it is silent while other members continue.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from kwire.analysis.groups.outcome import JOINED, LEFT, RESTART, SUBSCRIPTION, M
 
 
 def fold(out: Outcome, events: Sequence[GroupEvent], until: int | None = None) -> None:
-    """Add the rows of one life of such a group to ``out``.
+    """Add the rows of one life of a group with server-side assignment to ``out``.
 
     Args:
         events: all events of the life, sorted.
-        until: when the next life began; None for the last.
+        until: start of the next life, in microseconds since 1970; None for the last life.
     """
     _Heartbeats(out, events).fold(events, until)
 
 
 class _Heartbeats:
-    """The events of one life, in order: a method for each kind."""
+    """The converter of one life's events to rows, with one method for each kind of event."""
 
     def __init__(self, out: Outcome, events: Sequence[GroupEvent]) -> None:
         self.out = out
@@ -36,7 +36,12 @@ class _Heartbeats:
         self.sent: dict[tuple[str | None, int], GroupEvent] = {}
 
     def fold(self, events: Sequence[GroupEvent], until: int | None) -> None:
-        """Add the rows of all events."""
+        """Add the rows of all events.
+
+        Args:
+            events: all events of the life, sorted.
+            until: start of the next life, in microseconds since 1970; None for the last life.
+        """
         members, epochs = self.members, self.epochs
         for event in events:
             read_event = getattr(self, f"_{event.event}", None)
@@ -77,18 +82,26 @@ class _Heartbeats:
             self.epochs.current.late.add(name)
         self.members.now[name] = member
         if old is not None:
-            self._take_over(old, member, sent, event)
+            self._record_static_restart(old, member, sent, event)
         self.epochs.reach(event, member, sent.ts)
 
     @staticmethod
     def _is_same(member: Member, sent: GroupEvent) -> bool:
-        """True if the joining member is this static member: under another id, or back after a temporary leave."""
+        """True if ``sent`` is a join of the same static member: under another member id, or after a temporary leave."""
         if not sent.instance_id or member.membership.instance_id != sent.instance_id:
             return False
         return member.membership.member_id != sent.member_id or member.away is not None
 
-    def _take_over(self, old: Member, member: Member, sent: GroupEvent, event: GroupEvent) -> None:
-        """Record a static member that returned with its previous assignment."""
+    def _record_static_restart(self, old: Member, member: Member, sent: GroupEvent, event: GroupEvent) -> None:
+        """Move the assignment of a static member that returned to its new member id, and report an inferred event
+        ``static_restart``.
+
+        Args:
+            old: static member before the restart.
+            member: static member after the restart; the same object if the member id is the same.
+            sent: first heartbeat after the restart.
+            event: response to that heartbeat.
+        """
         assert self.epochs.current is not None
         if old.away is None:
             self.members.free(old, old.heard)

@@ -1,4 +1,6 @@
-"""Epochs of a group with server-side assignment: each is a rebalance, from the first member in it to the last."""
+"""Epochs of a group with server-side assignment: each is a rebalance, from the first member that receives it to the
+last.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,22 @@ from kwire.analysis.groups.outcome import BY_BROKER, LEFT, UNKNOWN, Membership, 
 
 @dataclass(slots=True)
 class Epoch:
-    """The current rebalance."""
+    """One group epoch, which is one rebalance.
+
+    Attributes:
+        number: group epoch.
+        before: previous group epoch; None if it was not captured.
+        first_ts: time at which the first member received the epoch, in microseconds.
+        ended_ts: time at which the last member so far received the epoch or an assignment in it, in microseconds.
+        trigger: trigger of the rebalance.
+        members_before: member ids of the previous epoch; None if they were not captured.
+        owners: owners of partitions in the previous epoch.
+        reached: ids of members that received the epoch.
+        stops: stops by member id.
+        seen_from_start: True if the previous epoch was captured, or this is the first epoch.
+        late: ids of static members that returned during the epoch; they are not part of the rebalance.
+        replaced: old member ids of the members in ``late`` that have a new id, by new id.
+    """
 
     number: int
     before: int | None
@@ -19,17 +36,15 @@ class Epoch:
     ended_ts: int
     trigger: Trigger
     members_before: list[str] | None
-    owners: dict[str, str]  # owners in the previous epoch
+    owners: dict[str, str]
     reached: set[str] = field(default_factory=set)
     stops: dict[str, Stop] = field(default_factory=dict)
     seen_from_start: bool = True
-    late: set[str] = field(default_factory=set)  # static members that returned during it; not part of the rebalance
-    replaced: dict[str, str] = field(default_factory=dict)  # of these, the old member id by new member id
+    late: set[str] = field(default_factory=set)
+    replaced: dict[str, str] = field(default_factory=dict)
 
     def keeps_stop(self, name: str) -> bool:
-        """True if the stop of a returned static member must not change: it has its old id and stopped in the
-        rebalance.
-        """
+        """True if a static member returned under the same member id: its stop in the rebalance must not change."""
         return name in self.late and name not in self.replaced
 
 
@@ -37,9 +52,9 @@ class Epochs:
     """The epochs of one life.
 
     Attributes:
-        current: the current rebalance; None before the first.
-        owners: owners of partitions, as far as known.
-        stops: epoch, member and stop of every member of every closed epoch.
+        current: current epoch; None before the first.
+        owners: latest known owner of each partition.
+        stops: number of the epoch, member and stop, for every member of every closed epoch.
     """
 
     def __init__(self, members: Members) -> None:
@@ -50,7 +65,11 @@ class Epochs:
         self._previous: list[str] = []  # members of the previous epoch
 
     def reach(self, event: GroupEvent, member: Member, asked: int) -> None:
-        """Record that a member received an epoch."""
+        """Record that a member received the epoch in ``event``.
+
+        Args:
+            asked: time of the member's request, in microseconds.
+        """
         self.advance(event)
         number = event.generation or 0
         member.epoch = number
@@ -66,12 +85,12 @@ class Epochs:
             stop.resumed = stop.resumed or event.ts
 
     def extend(self, member: Member, ts: int) -> None:
-        """Extend the rebalance to this moment, unless the member is a returning static one."""
+        """Extend the current rebalance to ``ts``, unless the member is a static member that returned during it."""
         if self.current is not None and member.membership.member_id not in self.current.late:
             self.current.ended_ts = max(self.current.ended_ts, ts)
 
     def advance(self, event: GroupEvent) -> None:
-        """Begin a rebalance if no member received this epoch before."""
+        """Close the current epoch and begin the epoch in ``event``, if no member received that epoch before."""
         number = event.generation or 0
         if self.current is None or number > self.current.number:
             self.members.notice_silent(event.ts)
@@ -98,7 +117,7 @@ class Epochs:
         )
 
     def close(self) -> None:
-        """Add the rows of the epoch that ends, with all its members."""
+        """Add the rebalance and the assignments of the current epoch, and record the stops of its members."""
         epoch = self.current
         if epoch is None:
             return
@@ -132,7 +151,7 @@ class Epochs:
         self.members.departed = {}
 
     def finish(self) -> None:
-        """Record members that left after the last epoch: each leave increments the epoch."""
+        """Add a rebalance for members that left after the last epoch; each leave increments the group epoch."""
         gone = [trigger for trigger in self.members.triggers if trigger.kind == LEFT]
         if not gone or self.current is None:
             return
@@ -151,7 +170,11 @@ class Epochs:
         )
 
     def resume(self, event: GroupEvent, member: Member, since: int | None) -> None:
-        """Record that a member got partitions that were unread ``since``. The longest stop in an epoch counts."""
+        """Record that a member received partitions. Of several stops of a member in an epoch, the longest counts.
+
+        Args:
+            since: time since which the partitions were not read, in microseconds; None if there was no such time.
+        """
         if self.current is None or self.current.keeps_stop(member.membership.member_id):
             return
         stop = self.current.stops.setdefault(member.membership.member_id, Stop())

@@ -20,8 +20,13 @@ class Member:
     """A current member.
 
     Attributes:
-        assigned: its assignment.
-        holding: partitions that it may still read, until it reports their revocation.
+        membership: attributes of the member for the table ``members``.
+        epoch: latest epoch that the member received.
+        assigned: assigned partitions.
+        holding: partitions that the member may still read, until it reports their revocation.
+        heard: time of the member's latest event, in microseconds; 0 before the first.
+        interval_ms: heartbeat interval, in milliseconds.
+        away: time at which a static member left temporarily, in microseconds; None if it did not.
     """
 
     membership: Membership
@@ -30,7 +35,7 @@ class Member:
     holding: set[str] = field(default_factory=set)
     heard: int = 0
     interval_ms: int = DEFAULT_INTERVAL
-    away: int | None = None  # when a static member left temporarily
+    away: int | None = None
 
 
 class Members:
@@ -38,11 +43,11 @@ class Members:
 
     Attributes:
         out: rows of the life.
-        now: current members by id.
-        former: members that ended.
-        departed: members that ended since the epoch began.
+        now: current members, by member id.
+        former: memberships that ended, by member id.
+        departed: members whose membership ended during the current epoch, by member id.
         triggers: possible triggers of the next epoch.
-        free_since: since when partitions are not read by any member.
+        free_since: time since which no member reads a partition, by partition; in microseconds.
     """
 
     def __init__(self, out: Outcome, events: Sequence[GroupEvent]) -> None:
@@ -55,7 +60,7 @@ class Members:
         self._last_heard = {event.member_id: event.ts for event in events if event.member_id}
 
     def get_or_add(self, event: GroupEvent) -> Member:
-        """Return the member; add it if it joined before the capture began."""
+        """Return the member of an event; a member that joined before the capture began is added."""
         name = event.member_id or ""
         if name not in self.now:
             self.now[name] = Member(Membership(member_id=name))
@@ -95,7 +100,9 @@ class Members:
         )
 
     def notice_silent(self, ts: int) -> None:
-        """End members without further requests, if the group continues without them."""
+        """End the membership of members that send no further request, if other members continue for SILENT heartbeat
+        intervals.
+        """
         for name, member in sorted(self.now.items()):
             final = self._last_heard.get(name, 0)
             if final < ts and ts - final > SILENT * member.interval_ms * MS:
@@ -141,7 +148,7 @@ class Members:
 
 
 def _may_own(event: GroupEvent, owned: Collection[str]) -> bool:
-    """True if the partition of a commit is among these; a topic known only by id may be any named one."""
+    """True if the partition of a commit is in ``owned``, or may be: one of the two topics is known only by id."""
     is_id = (event.topic or "").startswith("id:")
     unknown = any(partition.startswith("id:") != is_id for partition in owned)
     return unknown or f"{event.topic}-{event.partition}" in owned

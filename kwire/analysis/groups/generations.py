@@ -17,11 +17,17 @@ COOPERATIVE_PROTOCOLS = ("cooperative", "stream")  # assignors whose members kee
 
 @dataclass(slots=True)
 class Phase:
-    """A generation.
+    """A generation of a classic group.
 
     Attributes:
-        joins: the joins that waited for it.
-        members: all members, including replacements.
+        generation: generation id.
+        done_ts: time of the first JoinGroup response of the generation, in microseconds.
+        joins: JoinGroup requests that waited for the generation, with their responses.
+        members: member ids, including static members that returned during the generation.
+        leader: member id of the leader.
+        protocol: name of the assignor.
+        received: first successful SyncGroup response, by member id.
+        planned: partitions in the leader's SyncGroup request, by member id.
     """
 
     generation: int
@@ -30,17 +36,17 @@ class Phase:
     members: list[str] = field(default_factory=list)
     leader: str | None = None
     protocol: str | None = None
-    received: dict[str, GroupEvent] = field(default_factory=dict)  # first SyncGroup response by member
+    received: dict[str, GroupEvent] = field(default_factory=dict)
     planned: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def cooperative(self) -> bool:
-        """True if members keep reading partitions that they own."""
+        """True if members keep reading their partitions during a rebalance."""
         return any(word in (self.protocol or "") for word in COOPERATIVE_PROTOCOLS)
 
     def shares(self) -> dict[str, list[str]]:
-        """Partitions by member: as received, or as planned if that was not captured; empty if no member received
-        any.
+        """Return the partitions by member id: as received, or as planned by the leader if the response was not
+        captured; empty if no member received an assignment.
         """
         if not self.received:
             return {}
@@ -52,7 +58,9 @@ class Phase:
         }
 
     def ended_ts(self) -> int | None:
-        """When the last waiting member received its assignment."""
+        """Return the time at which the last waiting member received its assignment, in microseconds; None if no member
+        did.
+        """
         waited = {join.member_id for join in self.joins}
         return max((event.ts for member, event in self.received.items() if member in waited), default=None)
 
@@ -62,7 +70,7 @@ class Phase:
 
 
 def phases_of(events: Iterable[GroupEvent], joins: Iterable[Join]) -> list[Phase]:
-    """Return the generations in responses, in order."""
+    """Return the generations in successful JoinGroup responses, in order."""
     phases: list[Phase] = []
     answered = [join for join in joins if join.done is not None and join.done.event == "join_done"]
     for join in sorted(answered, key=lambda join: join.done.key if join.done else (0, "", 0, 0)):

@@ -21,7 +21,7 @@ from kwire.analysis.topics import Watermark
 from kwire.analysis.transactions import ABORTED, COMMITTED, REFUSED, Transactions
 from kwire.analysis.unread import Blanks, Unread, in_cluster, of_group
 
-# The tables with the history of groups.
+# Names of the tables with the history of groups.
 FILLED = (
     "group_events",
     "rebalances",
@@ -34,7 +34,13 @@ FILLED = (
 
 
 class Ends:
-    """End offsets of partitions over time. ``names``: topic names by id."""
+    """The end offsets of partitions over time.
+
+    Args:
+        watermarks: high watermarks in responses, in any order.
+        names: topic names by ``id:...``.
+        clusters: clusters of the brokers.
+    """
 
     def __init__(
         self, watermarks: Iterable[Watermark], names: Mapping[str, str] | None = None, clusters: Clusters | None = None
@@ -48,8 +54,8 @@ class Ends:
             marks.sort()
 
     def before(self, cluster: str | None, topic: str, partition: int, ts: int) -> tuple[int, int] | None:
-        """Return time and value of the last end offset up to ``ts``; brokers of unknown clusters count for every
-        cluster.
+        """Return the time, in microseconds, and the value of the last end offset up to ``ts``; None if there is none.
+        Responses of brokers of unknown cluster count for every cluster.
         """
         latest = []
         for where in {cluster, None}:
@@ -68,17 +74,18 @@ def fold(
     transactions: Transactions | None = None,
     unread: Iterable[Unread] = (),
 ) -> dict[str, list[Row]]:
-    """Return the rows of the groups with one group id, by table.
+    """Return the rows of the groups with one group id, by table name.
 
     Args:
-        events: all their events, in any order, with topic names.
+        events: all events of these groups, in any order, with topic names.
+        ends: end offsets of partitions.
         unread: periods without decoded calls, of the whole capture.
     """
     missing = of_group(unread, group_id)
     ordered = sorted(events, key=lambda event: event.key)
     rows_by_table: dict[str, list[Row]] = {name: [] for name in FILLED}
     for cluster, own in by_cluster(ordered, clusters or Clusters()):
-        if moves := _moves(own):
+        if moves := _coordinator_moves(own):
             own = sorted([*own, *moves], key=lambda event: event.key)
         blanks = in_cluster(missing, cluster, clusters or Clusters())
         for life in lives(own):
@@ -88,10 +95,13 @@ def fold(
 
 
 def by_cluster(events: Sequence[GroupEvent], clusters: Clusters) -> list[tuple[str | None, list[GroupEvent]]]:
-    """Return the events by cluster, because clusters can have groups with the same id. ``events``: sorted.
+    """Return the events of one group id by cluster, because several clusters may contain a group with this id.
 
-    A broker of unknown cluster counts to the cluster of a broker with a common member, or else to the only cluster
-    where the same client uses the group.
+    Events of a broker of unknown cluster are added to the cluster with a common member, or else to the only cluster in
+    which the same client uses the group.
+
+    Args:
+        events: sorted events.
     """
     by_cluster_id: dict[str | None, list[GroupEvent]] = defaultdict(list)
     named: set[str | None] = set()
@@ -138,7 +148,7 @@ def _rows(
     transactions: Transactions,
     blanks: Blanks,
 ) -> Iterator[tuple[str, Iterable[Row]]]:
-    """Return the rows of one life, by table."""
+    """Yield the rows of one life, each time with the name of their table."""
     protocols: list[str | None] = [*sorted({event.protocol for event in life.events if event.protocol})] or [None]
     outcomes = {name: Outcome(capture_id, group_id, name, cluster, life.number, blanks) for name in protocols}
     for protocol, out in outcomes.items():
@@ -151,7 +161,7 @@ def _rows(
         out.mark_incomplete(life.until)
     first = outcomes[protocols[0]]
     commits = list(_commits(first, life.events, ends, transactions))
-    _went_back(first, life, commits)
+    _report_decreases(first, life, commits)
     inferred = [event for out in outcomes.values() for event in out.events]
     yield "group_events", [event.row(capture_id, cluster, life.number) for event in [*life.events, *inferred]]
     yield "offset_commits", [row for _, row in commits]
@@ -166,7 +176,7 @@ def _rows(
 def _commits(
     out: Outcome, events: Sequence[GroupEvent], ends: Ends, transactions: Transactions
 ) -> Iterator[tuple[GroupEvent, Row]]:
-    """Add the rows of commits."""
+    """Yield each offset commit with its row of ``offset_commits``."""
     for event in events:
         if event.topic is None or event.partition is None or event.offset is None:
             continue
@@ -200,8 +210,10 @@ def _commits(
         yield event, row
 
 
-def _moves(events: Iterable[GroupEvent]) -> list[GroupEvent]:
-    """Yield moves of the coordinator: responses with a different coordinator than before."""
+def _coordinator_moves(events: Iterable[GroupEvent]) -> list[GroupEvent]:
+    """Return an inferred event for each FindCoordinator response with a different coordinator than the previous
+    response.
+    """
     answers = [event for event in events if event.event == "coordinator_found"]
     return [
         GroupEvent(
@@ -219,8 +231,10 @@ def _moves(events: Iterable[GroupEvent]) -> list[GroupEvent]:
     ]
 
 
-def _went_back(out: Outcome, life: Life, commits: Iterable[tuple[GroupEvent, Row]]) -> None:
-    """Report decreasing generations and committed offsets; commits without effect do not count."""
+def _report_decreases(out: Outcome, life: Life, commits: Iterable[tuple[GroupEvent, Row]]) -> None:
+    """Add violations for a generation and for committed offsets that decreased; commits that did not take effect are
+    ignored.
+    """
     if fell := life.remembered:
         detail = f"to {fell.generation}, though the coordinator knew the member"
         out.violation(fell.ts, "generation_went_back", detail, fell)

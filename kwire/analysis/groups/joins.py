@@ -10,7 +10,14 @@ from kwire.analysis.events import GroupEvent
 
 @dataclass(slots=True)
 class Join:
-    """A join with its response. ``asked``: time of the sender's first request, before it had a member id."""
+    """A join request with its response.
+
+    Attributes:
+        sent: event of the request.
+        asked: time of the member's first request, in microseconds; earlier than ``sent`` if that one only requested a
+            member id.
+        done: event of the response; None if it was not captured.
+    """
 
     sent: GroupEvent
     asked: int
@@ -18,7 +25,7 @@ class Join:
 
     @property
     def member_id(self) -> str:
-        """The member's id, once it has one."""
+        """Member id in the response, else in the request; "" if neither contains one."""
         return (self.done.member_id if self.done else None) or self.sent.member_id or ""
 
 

@@ -1,7 +1,7 @@
 """The lives of a group: a new one begins after deletion, expiry, or a coordinator's loss of its state.
 
-Generations and epochs only increase during a life. A join that returns a lower one than any member received before the
-join was sent has joined another group with the same id.
+Generations and epochs only increase during a life. A join response with a lower
+generation than a member received before the join was sent belongs to a new life of the group id.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ class Life:
     """One life of a group.
 
     Attributes:
-        until: when the next one began; None for the last.
-        remembered: the first response that no new group gives: a lower generation, not the first, to a member of the
-            previous life.
+        number: index of the life, from 1.
+        events: events of the life, sorted.
+        until: start of the next life, in microseconds since 1970; None for the last life.
+        remembered: first response of the life, if it shows that the coordinator still knew the member: the generation
+            is lower, but not 1, and the member also joined in an earlier life; else None.
     """
 
     number: int
@@ -34,8 +36,12 @@ class Life:
 
 
 def lives(events: Sequence[GroupEvent]) -> Iterator[Life]:
-    """Return the lives, in order; each event is in one life. ``events``: all events of a group, sorted."""
-    begins = list(_begins(events))
+    """Yield the lives of a group, in order; each event is in exactly one life.
+
+    Args:
+        events: all events of the group, sorted.
+    """
+    begins = list(_later_lives(events))
     place = 0
     for number, (fell, start) in enumerate([(None, None), *begins]):
         until = begins[number][1] if number < len(begins) else None
@@ -47,8 +53,8 @@ def lives(events: Sequence[GroupEvent]) -> Iterator[Life]:
         place = end
 
 
-def _begins(events: Sequence[GroupEvent]) -> Iterator[tuple[GroupEvent, int]]:
-    """Yield the response that shows each further life, and the start of that life: its first successful join."""
+def _later_lives(events: Sequence[GroupEvent]) -> Iterator[tuple[GroupEvent, int]]:
+    """Yield, for each life after the first, the response that shows it and the start of the life, in microseconds."""
     joins = joins_of(events)
     by_answer = {id(join.done): join for join in joins if join.done is not None}
     top, top_ts, first = -1, 0, True
@@ -67,8 +73,8 @@ def _begins(events: Sequence[GroupEvent]) -> Iterator[tuple[GroupEvent, int]]:
 
 
 def _start(before: Iterable[GroupEvent], joins: Iterable[Join], first: Join) -> int:
-    """Return the first request among joins answered together, but not before the last confirmation of the previous
-    life.
+    """Return the start of a life, in microseconds: the first request of the joins answered together with ``first``, but
+    not before the last confirmation of the previous life.
     """
     assert first.done is not None
     generation, ts = first.done.generation, first.done.ts

@@ -27,7 +27,15 @@ _ABOUT = ("generation", "member_id", "client_id", "topic", "partition")  # colum
 
 @dataclass(slots=True, kw_only=True)
 class Trigger:
-    """A possible trigger of a rebalance."""
+    """A possible trigger of a rebalance.
+
+    Attributes:
+        ts: time, in microseconds.
+        kind: one of ORDER.
+        member_id: member that caused the rebalance; None if unknown.
+        client_id: client id of that member.
+        evidence: the reason for this conclusion, as text.
+    """
 
     ts: int
     kind: str
@@ -43,7 +51,9 @@ class Trigger:
 
 @dataclass(slots=True, kw_only=True)
 class Membership:
-    """A member from its first response to its end."""
+    """The attributes of a member, from its first response to the end of its membership. Times are microseconds since
+    1970.
+    """
 
     member_id: str
     joined_ts: int | None = None
@@ -57,7 +67,7 @@ class Membership:
     left_how: str | None = None
 
     def learn(self, event: GroupEvent) -> None:
-        """Record the attributes of the member in an event."""
+        """Record the client, timeouts and subscription of the member in an event."""
         self.instance_id = event.instance_id or self.instance_id
         self.client_id = event.client_id or self.client_id
         self.host = event.host or self.host
@@ -80,14 +90,20 @@ class Membership:
 
 @dataclass(slots=True)
 class Stop:
-    """The wait of a member for its assignment, and the time without reading."""
+    """The wait of a member for its assignment, and the time in which it did not read.
+
+    Attributes:
+        resumed: time of the assignment, in microseconds; None if none was received.
+        asked: start of the wait, in microseconds; None if it is unknown.
+        stopped: start of the time without reading, in microseconds; None if the member did not stop.
+    """
 
     resumed: int | None = None
-    asked: int | None = None  # start of the wait
+    asked: int | None = None
     stopped: int | None = None
 
     def row(self) -> dict[str, Any]:
-        """Return the columns of ``members``."""
+        """Return the stop as values of the columns of ``members``."""
         return {
             "stopped_ts": self.stopped,
             "resumed_ts": self.resumed,
@@ -102,7 +118,18 @@ def _millis(begin: int | None, end: int | None) -> float | None:
 
 @dataclass(slots=True)
 class Outcome:
-    """The rows of one life of a group under one protocol. ``events``: only the inferred ones."""
+    """The rows of one life of a group under one protocol.
+
+    Attributes:
+        life: index of the life, from 1.
+        blanks: periods in which calls of the group may be missing.
+        events: inferred events.
+        rebalances: rows of ``rebalances``.
+        members: rows of ``members``.
+        assignments: rows of ``assignments``.
+        changes: rows of ``assignment_changes``.
+        violations: rows of ``violations``.
+    """
 
     capture_id: str
     group_id: str
@@ -136,7 +163,9 @@ class Outcome:
         )
 
     def rebalance(self, trigger: Trigger, stops: Iterable[Stop], **values: Any) -> None:
-        """Add a row of ``rebalances``; ``more`` has the other columns."""
+        """Add a row of ``rebalances``; ``values`` contains the columns that do not follow from the trigger and the
+        stops.
+        """
         waits = [wait for stop in stops if (wait := stop.row()["stw_ms"]) is not None]
         self.rebalances.append(
             tables.REBALANCES.row(
@@ -155,11 +184,14 @@ class Outcome:
         )
 
     def mark_incomplete(self, until: int | None) -> None:
-        """Mark rows as incomplete that may be wrong because calls were not decoded. ``until``: the end of the life.
+        """Set ``incomplete`` in rows that may be wrong because calls of the group were not decoded.
 
-        A rebalance is compared with the previous one, so calls missing since the end of the one before that affect it.
-        Calls missing after the last rebalance affect the last. A member is affected from then on up to the rebalance
-        without it.
+        A rebalance is affected by calls missing since the end of the rebalance two before it, and the last rebalance
+        also by calls missing after it. A member is affected from the same time on, up to the first rebalance without
+        it.
+
+        Args:
+            until: end of the life, in microseconds; None for the last life.
         """
         end = inf if until is None else until
         rows = sorted(self.rebalances, key=lambda row: (row["started_ts"], row["to_generation"] or inf))
@@ -206,7 +238,13 @@ class Outcome:
     def share(
         self, generation: int, member: Membership, partitions: Iterable[str], before: dict[str, str], source: str
     ) -> None:
-        """Add rows of ``assignments``. ``before``: the previous owner of each partition."""
+        """Add a row of ``assignments`` for each partition.
+
+        Args:
+            partitions: partitions of the member, as ``topic-partition``.
+            before: previous owner of each partition, by partition.
+            source: value of the column ``source``.
+        """
         for name in partitions:
             topic, partition = split_partition(name)
             self.assignments.append(
@@ -225,8 +263,13 @@ class Outcome:
     def change(
         self, ts: int, epoch: int, member: Membership, before: set[str], after: set[str], unread_since: int | None
     ) -> None:
-        """Add a row of ``assignment_changes``. ``unread_since``: since when the longest unread of the gained
-        partitions had no reader.
+        """Add a row of ``assignment_changes``.
+
+        Args:
+            before: partitions assigned before.
+            after: partitions assigned now.
+            unread_since: earliest time since which a gained partition was not read, in microseconds; None if all were
+                read.
         """
         self.changes.append(
             tables.ASSIGNMENT_CHANGES.row(
@@ -255,8 +298,9 @@ class Outcome:
         """Add a row of ``violations``.
 
         Args:
-            event: the event it is about, which provides columns that are not given.
-            since: for a violation concluded from missing calls, the earliest time of the first of them.
+            event: event with the values of columns that are not in ``about``.
+            since: start of the period in which undecoded calls make the violation uncertain, in microseconds; None if
+                undecoded calls do not matter.
         """
         if since is not None and self.blanks.between(since, ts):
             detail += UNCERTAIN
@@ -265,7 +309,12 @@ class Outcome:
         self.violations.append(tables.VIOLATIONS.row(**self._base(), ts=ts, kind=kind, detail=detail, **about))
 
     def bad_commit(self, event: GroupEvent, kind: str, why: str) -> None:
-        """Add a violation: an invalid commit."""
+        """Add a violation for an invalid offset commit.
+
+        Args:
+            kind: kind of the violation.
+            why: reason, as text.
+        """
         detail = f"offset {event.offset}: {why}; response: {event.error_name or 'none'}"
         self.violation(event.ts, kind, detail, event, since=-inf)
 

@@ -18,17 +18,28 @@ RENEWING = {"heartbeat", "commit"}  # in addition to JoinGroup and SyncGroup res
 
 
 class Sessions:
-    """The sessions of all members, from the sorted events of a group."""
+    """The sessions of the members of one classic group. Times are microseconds.
+
+    Attributes:
+        events: events of the group, sorted.
+        moments: times of the events.
+        synced: generation and member id of each SyncGroup request.
+        signs: times of events that show that a member is alive, by member id.
+        parked: periods in which a member waited for a response to JoinGroup or SyncGroup, by member id.
+        refused: times at which a member received REBALANCE_IN_PROGRESS, by member id.
+        gone: times at which a member received UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID, by member id.
+        shares: times and partitions of the assignments that a member received, by member id.
+    """
 
     def __init__(self, events: Sequence[GroupEvent]) -> None:
         self.events = events
         self.moments = [event.ts for event in events]
         self.synced = {(event.generation, event.member_id) for event in events if event.event == "sync_sent"}
         self.signs: dict[str, list[int]] = defaultdict(list)
-        self.parked: dict[str, list[tuple[int, int]]] = defaultdict(list)  # periods of pending for a response
-        self.refused: dict[str, list[int]] = defaultdict(list)  # times of REBALANCE_IN_PROGRESS
-        self.gone: dict[str, list[int]] = defaultdict(list)  # times of UNKNOWN_MEMBER_ID and the like
-        self.shares: dict[str, list[tuple[int, list[str]]]] = defaultdict(list)  # time and assignment
+        self.parked: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        self.refused: dict[str, list[int]] = defaultdict(list)
+        self.gone: dict[str, list[int]] = defaultdict(list)
+        self.shares: dict[str, list[tuple[int, list[str]]]] = defaultdict(list)
         self._renewed: dict[str, list[int]] = defaultdict(list)
         self._synced_late: dict[str, list[int]] = defaultdict(list)  # renewals, if the broker is older than 4.0
         self._read()
@@ -72,19 +83,20 @@ class Sessions:
         return self.events[bisect_right(self.moments, low) : bisect_right(self.moments, high)]
 
     def last_sign(self, member: str, before: int) -> int | None:
-        """Return the time of a member's last request at or before a moment."""
+        """Return the time of a member's last request or response at or before ``before``; None if there is none."""
         return _last(self.signs[member], before)
 
     def is_heard(self, member: str, after: int) -> bool:
-        """True if a member sends a request, or gets a fencing error, after a moment."""
+        """True if a member sends a request, or receives a fencing error, after the time ``after``."""
         return any(moments[-1:] > [after] for moments in (self.signs[member], self.gone[member]))
 
     def over(self, person: Membership, high: int) -> int | None:
-        """Return when the session of a member expired from which no further request comes up to ``high``.
+        """Return the time at which a member's session expires after its last renewal up to ``high``; None if its
+        timeout or a renewal was not captured.
 
         Sessions are renewed by responses to JoinGroup and Heartbeat, by accepted commits, and by a SyncGroup that
-        waited for the leader's. A later SyncGroup renews it only in brokers before 4.0, which are recognised by members
-        that got a normal response after the session would have expired otherwise.
+        waited for the leader's. A later SyncGroup renews the session only in brokers before 4.0. Such a broker is
+        recognised by a member that received a normal response after the session would have expired otherwise.
         """
         member = person.member_id
         if person.session_timeout_ms is None or (last := _last(self._renewed[member], high)) is None:
@@ -97,8 +109,8 @@ class Sessions:
         return longer if goes_on else over
 
     def may_commit(self, event: GroupEvent) -> bool:
-        """True if the partition is in one of the member's last two assignments: one being revoked may still be
-        committed.
+        """True if the partition is in one of the member's last two assignments, because a partition that is being
+        revoked may still be committed; also if no assignment was captured.
         """
         shares = self.shares[event.member_id or ""]
         place = bisect_right(shares, event.ts, key=lambda share: share[0])
@@ -108,6 +120,6 @@ class Sessions:
 
 
 def _last(moments: Sequence[int], before: int) -> int | None:
-    """Return the last moment at or before ``before``."""
+    """Return the last of the sorted times that is at or before ``before``; None if there is none."""
     place = bisect_right(moments, before)
     return moments[place - 1] if place else None

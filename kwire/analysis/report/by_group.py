@@ -15,7 +15,7 @@ from kwire.analysis.transactions import ABORTED, COMMITTED, NOT_KNOWN, REFUSED
 Name = tuple[str, str | None]  # a group and its cluster
 Generation = tuple[str, int, int]  # protocol, life and generation
 
-# The tables with a row's group in them.
+# Names of the tables with the column ``group_id``.
 OF_GROUPS = (
     "group_events",
     "rebalances",
@@ -33,14 +33,19 @@ _KNOWN = {"capture_id", "group_id", "cluster", "protocol"}
 
 
 def moment(ts: int | None) -> str | None:
-    """Return microseconds since 1970 as ISO 8601 in UTC."""
+    """Return microseconds since 1970 as ISO 8601 text in UTC; None for None."""
     if ts is None:
         return None
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ts)).isoformat(timespec="microseconds")
 
 
 def readable(table: str, row: Row, *, without: Iterable[str] = ()) -> dict[str, Any]:
-    """Return a row with timestamps as text, without redundant columns."""
+    """Return a row with timestamps as text.
+
+    Args:
+        table: name of the table.
+        without: names of columns to leave out.
+    """
     left_out = {*without}
     return {
         column.name: moment(row[column.name]) if column.type == "timestamp" else row[column.name]
@@ -74,7 +79,9 @@ def groups(tables: Tables) -> Iterator[dict[str, Any]]:
 
 
 def apart(tables: Tables) -> dict[Name, dict[str, list[Row]]]:
-    """The rows of each group by table; groups of one name in several clusters are several."""
+    """Return the rows of each group, by table name. Groups with the same id in different clusters are different
+    groups.
+    """
     by_group = {name: _by_group(tables[name]) for name in (*OF_GROUPS, *ON_REQUEST) if name in tables}
     groups = sorted(by_group["group_events"], key=lambda name: (name[0], name[1] or ""))
     clusters = Counter(group_id for group_id, _ in groups)
@@ -114,7 +121,7 @@ def _group(rows: Mapping[str, list[Row]]) -> dict[str, Any]:
         rebalances.append(
             {
                 **readable("rebalances", row, without={"capture_id", "group_id", "cluster"}),
-                "stw_ms": _of(stops.get(after, {}), row["members_after"]),
+                "stw_ms": _stops_of_members(stops.get(after, {}), row["members_after"]),
                 "assignment_before": {member: list(share) for member, share in shares.get(before, {}).items()},
                 "assignment_after": {member: list(share) for member, share in shares.get(after, {}).items()},
             }
@@ -142,7 +149,7 @@ def _group(rows: Mapping[str, list[Row]]) -> dict[str, Any]:
     }
 
 
-# Pairs of columns that are added up over the generations of a group that were replayed.
+# Columns that are summed over the replayed generations of a group.
 _ADDED = ("moved", "moved_what_if", "stopped_ms", "stopped_ms_what_if", "avoided_ms")
 
 
@@ -176,7 +183,9 @@ def _what_if(rows: Tables) -> dict[str, Any]:
 
 
 def restarts(rows: Tables) -> Iterator[dict[str, Any]]:
-    """Yield restarts of static members without a rebalance. ``stw_ms``: how long their partitions were not read."""
+    """Yield the restarts of static members that caused no rebalance, as JSON objects; ``stw_ms`` is the time for
+    which the partitions of the member were not read, in milliseconds.
+    """
     rebalanced = {
         (row["life"], row["to_generation"], row["trigger_member"])
         for row in rows["rebalances"]
@@ -203,16 +212,23 @@ def restarts(rows: Tables) -> Iterator[dict[str, Any]]:
             }
 
 
-def _of(stops: Mapping[str, float | None], members: Iterable[str] | None) -> dict[str, float | None]:
-    """Return the stops of members of the rebalance; static members that return later are not part of it."""
+def _stops_of_members(stops: Mapping[str, float | None], members: Iterable[str] | None) -> dict[str, float | None]:
+    """Return the stop-the-world time of each member that was in the group after the rebalance, in milliseconds. Static
+    members that returned later are left out.
+
+    Args:
+        stops: stop-the-world times by member id.
+        members: ids of the members after the rebalance; None for all members.
+    """
     there = None if members is None else set(members)
     return {member: stop for member, stop in stops.items() if there is None or member in there}
 
 
 def _commits(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Return commits by partition: counts by outcome, and of committed offsets the last one and lags.
+    """Return a summary of the offset commits of each partition: counts by outcome, the last committed offset, and lags.
 
-    Offsets of an aborted transaction were never committed, and those of unknown outcome may not have been.
+    Only commits with the outcome ``committed`` count for offsets and lags: offsets of an aborted transaction were never
+    committed, and offsets of unknown outcome may not have been.
     """
     by_partition: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in rows:

@@ -29,11 +29,11 @@ NEEDED = (
     "problems",
 )
 
-# Limits that browsers can still draw; the page reports what is left out.
+# Maximum numbers that browsers can still draw; the page reports what is left out.
 MOST_GROUPS = 50
 MOST_LANES = 200
-MOST_POINTS = 2000  # of one lag line
-MOST_ROWS = 500  # of one table
+MOST_POINTS = 2000  # points of one lag line
+MOST_ROWS = 500  # rows of one table
 
 COLORS = ("#4c78a8", "#72b7b2", "#54a24b", "#9d755d", "#b279a2", "#8c8c8c")  # of generations, cyclic
 STOPPED = "#e45756"
@@ -47,12 +47,12 @@ Cell = str | int | float | None
 
 
 def save(path: Path, tables: Tables, title: str) -> None:
-    """Write the page. Raises: OSError."""
+    """Write the tables as an HTML page. Raises: OSError."""
     path.write_text(page(tables, title), "utf-8")
 
 
 def page(tables: Tables, title: str) -> str:
-    """Return the page as HTML."""
+    """Return the tables as an HTML page."""
     from plotly.offline import get_plotlyjs
 
     body = "\n".join(_body(tables, title))
@@ -124,8 +124,12 @@ def _group(own: Tables, title: str, number: int) -> Iterator[str]:
 
 
 def swim_lanes(members: Sequence[Row], called: dict[str, str], end: int) -> Figure:
-    """Return a chart of each member's generations and stops over time. ``end``: the group's last event, in
-    microseconds.
+    """Return a chart of each member's generations and stops over time.
+
+    Args:
+        members: rows of ``members``.
+        called: display names by member id.
+        end: time of the group's last event, in microseconds.
     """
     by_member: dict[str, list[Row]] = defaultdict(list)
     for row in sorted(members, key=lambda row: (row["joined_ts"] or 0, row["generation"])):
@@ -156,8 +160,14 @@ def swim_lanes(members: Sequence[Row], called: dict[str, str], end: int) -> Figu
 
 @dataclass(frozen=True, slots=True)
 class _Bar:
-    """A bar in a lane, in microseconds. ``share``: True if it ends with an assignment, False if it ends with the
-    lane.
+    """A bar in the lane of a member.
+
+    Attributes:
+        lane: display name of the member.
+        begin: start, in microseconds.
+        until: end, in microseconds.
+        generation: generation of the member.
+        share: True if the bar ends with an assignment, False if it ends with the lane.
     """
 
     lane: str
@@ -168,13 +178,15 @@ class _Bar:
 
     @property
     def text(self) -> list[str]:
-        """The tooltip: generation, begin and duration."""
+        """Tooltip: generation, start and duration."""
         open_end = "" if self.share else ", no assignment yet"
         return [str(self.generation), _clock(self.begin), f"{_duration(self.until - self.begin)}{open_end}"]
 
 
 def _ends(rows: Sequence[Row], end: int) -> list[int]:
-    """Return the end of each generation of a member: its next stop or assignment, or its own end."""
+    """Return the end of each generation of a member, in microseconds: the member's next stop or assignment, or the
+    end of its membership.
+    """
     ends: list[int] = []
     later: int | None = None
     for row in reversed(rows):
@@ -186,8 +198,8 @@ def _ends(rows: Sequence[Row], end: int) -> list[int]:
 
 
 def _stops_reading(row: Row) -> int | None:
-    """Return when a member revoked its previous assignment; its stop may be longer, for partitions of another
-    member.
+    """Return the time at which a member revoked its previous assignment, in microseconds; None if it is unknown. The
+    stop in the row may begin earlier, because of partitions of another member.
     """
     stopped: int | None = row["stopped_ts"]
     resumed: int | None = row["resumed_ts"]
@@ -265,7 +277,7 @@ def _count_text(counts: Counter[tuple[str, int]], removed: set[tuple[str, int]],
 
 
 def latency(rows: Iterable[Row]) -> Figure:
-    """Return a chart of calls by API and latency."""
+    """Return a chart of the number of calls by API and latency."""
     counts: Counter[tuple[str, int]] = Counter()
     for row in rows:
         for power, count in (row["histogram"] or {}).items():
@@ -468,7 +480,7 @@ def _number(value: float | None) -> float | None:
 
 
 def _clock(ts: int) -> str:
-    """Return a time of day in milliseconds."""
+    """Return a time as date and time of day in UTC, to milliseconds."""
     return (moment(ts) or "")[:23].replace("T", " ")
 
 

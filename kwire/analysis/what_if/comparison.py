@@ -1,6 +1,6 @@
 """The comparison of a group's history with another assignor: rows of ``what_if`` and ``what_if_assignments``.
 
-docs/pipeline.md defines the numbers, and the assumptions where the capture has no information.
+docs/pipeline.md defines the numbers, and the assumptions where the capture contains no information.
 """
 
 from __future__ import annotations
@@ -24,7 +24,13 @@ Owners = dict[TopicPartition, str]
 
 
 def fold(assignor: str, tables: Mapping[str, list[Row]], evidence: Evidence) -> dict[str, list[Row]]:
-    """Return the rows of the groups with one id, by table. ``tables``: from ``history.fold``. Raises: AssignorError."""
+    """Return the rows of the groups with one id, by table name. Raises: AssignorError.
+
+    Args:
+        assignor: name of the other assignor.
+        tables: rows from ``history.fold``.
+        evidence: subscriptions and partitions of topics.
+    """
     rows_by_table: dict[str, list[Row]] = {name: [] for name in ON_REQUEST}
     for life in lives_of(tables):
         for name, row in _Group(assignor, evidence).rows(rounds_of(life, evidence)):
@@ -33,8 +39,16 @@ def fold(assignor: str, tables: Mapping[str, list[Row]], evidence: Evidence) -> 
 
 
 @dataclass(slots=True)
-class _Would:
-    """The result of the other assignor in one generation. ``stopped``: in microseconds."""
+class _ReplayedGeneration:
+    """The result of the other assignor in one generation.
+
+    Attributes:
+        shares: assignment by member id.
+        before: last owner of each partition.
+        rebalances: number of rebalances.
+        moved: number of partitions with a new owner.
+        stopped: total time for which partitions had no owner, in microseconds.
+    """
 
     shares: Shares
     before: Owners = field(default_factory=dict)
@@ -48,7 +62,7 @@ class _Group:
 
     Attributes:
         owners: last owner of each partition under the other assignor.
-        free: since when revoked partitions have no owner.
+        free: time since which a revoked partition has no owner, by partition; in microseconds.
     """
 
     def __init__(self, assignor: str, evidence: Evidence) -> None:
@@ -78,14 +92,16 @@ class _Group:
             yield WHAT_IF.name, self._row(one, would, note)
             if would is not None:
                 yield from self._assignments(one, would)
-            self._come_back(one)
+            self._move_to_returned(one)
 
     def _forget(self) -> None:
         """Reset the state, because the group is empty."""
         self.replay, self.shares, self.owners, self.free, self.instances, self.pending = None, {}, {}, {}, {}, False
 
     def _replay(self, one: Round) -> Replay:
-        """Replay one generation; if the one before was not captured, start with the current assignment."""
+        """Return the replay of the group. A new replay begins with the captured assignment if the previous
+        generation was not captured.
+        """
         if self.replay is None:
             self.replay = replay_of(self.assignor, one.row["protocol"], self.evidence.topic_id)
             if one.row["from_generation"] is None:
@@ -103,12 +119,12 @@ class _Group:
             return "the partition counts of its topics were not captured"
         return None if one.informed else NO_SHARE_SEEN
 
-    def _would(self, one: Round, following: Round | None) -> _Would:
+    def _would(self, one: Round, following: Round | None) -> _ReplayedGeneration:
         replay = self._replay(one)
         self._same_instance(one)
         if one.follow_up and not self.pending:
-            return _Would(self.shares, self.owners)
-        would = _Would({}, dict(self.owners))
+            return _ReplayedGeneration(self.shares, self.owners)
+        would = _ReplayedGeneration({}, dict(self.owners))
         self._assign(replay, one, would, extra=False)
         if self.pending and (following is None or not following.follow_up) and self._has_time(one, following):
             self._assign(replay, one, would, extra=True)
@@ -116,12 +132,12 @@ class _Group:
 
     @staticmethod
     def _has_time(one: Round, following: Round | None) -> bool:
-        """True if a follow-up rebalance that the capture does not have would have finished before the next
-        generation.
+        """True if a follow-up rebalance that is not in the capture would have ended before the next generation
+        began.
         """
         return following is None or following.started >= one.ended
 
-    def _assign(self, replay: Replay, one: Round, would: _Would, *, extra: bool) -> None:
+    def _assign(self, replay: Replay, one: Round, would: _ReplayedGeneration, *, extra: bool) -> None:
         wanted = {member: one.subscriptions[member] for member in one.members}
         self.shares, self.pending = replay.assign(wanted, one.topics, one.generation, one.informed)
         would.shares = self.shares
@@ -142,7 +158,7 @@ class _Group:
         self.owners |= owners
 
     def _stop(self, kind: str, one: Round, partition: TopicPartition, before: str, after: str, *, extra: bool) -> int:
-        """Return how long the partition would have had no owner, in microseconds."""
+        """Return the time for which the partition would have had no owner, in microseconds."""
         if kind == EAGER or (before != after and one.gave_up_by_itself(before, partition)):
             return _stood_still(one, before, after)
         if before == after or after not in one.informed:
@@ -163,8 +179,8 @@ class _Group:
         self._rename({old: new for i, new in one.instances.items() if (old := self.instances.get(i, new)) != new})
         self.instances |= one.instances
 
-    def _come_back(self, one: Round) -> None:
-        """Move partitions of static members that returned after the rebalance: they got their previous assignment."""
+    def _move_to_returned(self, one: Round) -> None:
+        """Move the partitions of static members that returned after the rebalance to their new member ids."""
         for new in one.late:
             instance = one.people[new]["instance_id"]
             old = self.instances.get(instance)
@@ -180,7 +196,7 @@ class _Group:
 
     # --- rows ---
 
-    def _row(self, one: Round, would: _Would | None, note: str | None) -> Row:
+    def _row(self, one: Round, would: _ReplayedGeneration | None, note: str | None) -> Row:
         stopped = None if not one.informed else _stopped(one)
         kind = None if self.replay is None else self.replay.kind
         row = WHAT_IF.row(
@@ -208,7 +224,7 @@ class _Group:
             }
         return row
 
-    def _assignments(self, one: Round, would: _Would) -> Iterator[tuple[str, Row]]:
+    def _assignments(self, one: Round, would: _ReplayedGeneration) -> Iterator[tuple[str, Row]]:
         for member, share in would.shares.items():
             for topic, partition in share:
                 yield (
@@ -244,10 +260,11 @@ def _stopped(one: Round) -> int:
 
 
 def _stood_still(one: Round, before: str, after: str) -> int:
-    """Return how long a partition had no owner after it was revoked before its owner rejoined, in microseconds.
+    """Return the time for which a partition had no owner, if its owner revoked it before the rebalance; in
+    microseconds.
 
-    The time begins when the previous owner requested to rejoin, or was gone. In KIP-848 groups members do not request
-    it: all stop together.
+    The time begins when the previous owner requested to rejoin, or left. Members of KIP-848 groups do not request to
+    rejoin: the time begins with the rebalance.
     """
     if after not in one.informed:
         return 0

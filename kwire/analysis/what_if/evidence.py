@@ -1,4 +1,4 @@
-"""Evidence for replays from calls: subscriptions as the leader's assignor gets them, and sizes of topics.
+"""Evidence for replays, from calls: subscriptions as the leader's assignor receives them, and partitions of topics.
 
 Like events, each piece depends only on its call.
 """
@@ -25,9 +25,10 @@ from kwire.errors import WireError
 
 @dataclass(slots=True, frozen=True)
 class Subscribed:
-    """A member's subscription in a JoinGroup whose response has a generation.
+    """The subscription of a member in a successful JoinGroup.
 
     Attributes:
+        ts: time of the response, in microseconds since 1970.
         place: index in the leader's member list; -1 for the member's own request.
     """
 
@@ -41,12 +42,16 @@ class Subscribed:
 
 @dataclass(slots=True, frozen=True)
 class Size:
-    """The partitions of a topic in a response.
+    """The partitions of a topic in a Metadata response.
 
     Attributes:
-        racks: racks of the replicas of each partition; "" for a broker without rack.
-        client_id: client that got the response.
+        ts: time of the response, in microseconds since 1970.
+        conn_id: id of the connection.
+        broker: ``host:port`` of the broker.
+        client_id: client id of the client that received the response.
         host: host of that client.
+        topic: topic name, or ``id:...``.
+        racks: racks of the replicas of each partition; "" for a broker without a rack.
     """
 
     ts: int
@@ -83,7 +88,9 @@ def subscribed(call: Call) -> Iterator[Subscribed]:
 
 
 def _subscription(blob: bytes, instance_id: str | None) -> Subscription | None:
-    """Decode a subscription without owned partitions, which the replay computes itself."""
+    """Return a decoded subscription without its owned partitions, which the replay computes itself; None if it
+    cannot be decoded.
+    """
     try:
         decoded, _ = decode_stored(ConsumerProtocolSubscription, blob)
     except WireError:
@@ -111,7 +118,7 @@ def sizes(call: Call) -> Iterator[Size]:
 
 
 def wanted(subscriptions: Iterable[Subscribed], events: Iterable[GroupEvent]) -> Iterator[tuple[str, str]]:
-    """Yield groups with topics whose sizes their replay needs."""
+    """Yield each group id with a topic whose partitions are necessary to replay the group."""
     for one in subscriptions:
         yield from ((one.group_id, topic) for topic in one.subscription.topics)
     for event in events:
@@ -139,7 +146,12 @@ class Fresh:
 
 
 class Evidence:
-    """Subscriptions and topic sizes of groups over time. ``names``: topic names by ``id:...``."""
+    """The subscriptions of groups and the partitions of topics over time.
+
+    Args:
+        names: topic names by ``id:...``.
+        clusters: clusters of the brokers.
+    """
 
     def __init__(
         self,
@@ -165,7 +177,9 @@ class Evidence:
         self._ids: dict[str, UUID] | None = None  # computed on first use: few replays need them
 
     def subscription(self, group_id: str, member_id: str, generation: int, ts: int) -> tuple[int, Subscription] | None:
-        """Return index in the leader's list, and subscription: of this generation, else the last one before ``ts``."""
+        """Return the index in the leader's member list, or -1, and the subscription of a member: that of this
+        generation, else the last one up to ``ts``; None if none was captured.
+        """
         stated = [one for one in self._said_in.get((group_id, member_id, generation), ()) if one.ts <= ts]
         if not stated:
             every = self._said.get((group_id, member_id), [])
@@ -177,8 +191,8 @@ class Evidence:
     def partitions(self, cluster: str | None, topic: str, ts: int, leader: Client | None) -> list[Partition]:
         """Return the partitions in the leader's last Metadata response up to ``ts``.
 
-        None if the leader got a response only later. Without a leader, or if no response to it was captured, the latest
-        response to any client counts; brokers of unknown clusters count for all clusters.
+        The list is empty if there is no such response. Without a leader, or if no response to the leader was captured,
+        the latest response to any client counts. Responses of brokers of unknown cluster count for every cluster.
         """
         places = {cluster, None}
         if leader is not None and any((where, topic, leader) in self._sizes for where in places):
@@ -195,7 +209,7 @@ class Evidence:
         return [Partition(tuple(rack or None for rack in racks)) for racks in max(latest)[2]]
 
     def topic_id(self, topic: str) -> UUID | None:
-        """Return the id of a topic; None if no response has it."""
+        """Return the id of a topic; None if no response contains it."""
         if self._ids is None:
             self._ids = {
                 name: UUID(bytes=urlsafe_b64decode(key.removeprefix("id:") + "=="))

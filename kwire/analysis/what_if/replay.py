@@ -33,7 +33,11 @@ NAMES = tuple(dict.fromkeys([*CLIENT, *SERVER]))
 
 
 class Replay(ABC):
-    """The replay of one group. ``kind``: eager, cooperative or consumer (server-side)."""
+    """The replay of one group.
+
+    Attributes:
+        kind: ``eager``, ``cooperative`` or ``consumer`` (assignor of the broker).
+    """
 
     kind: str
 
@@ -44,16 +48,17 @@ class Replay(ABC):
         """Return the assignment, and whether a follow-up rebalance is needed.
 
         Args:
-            members: in assignment order.
-            topics: topics that members subscribe to.
-            informed: members that received their assignment.
+            members: subscriptions by member id, in the order of assignment.
+            topics: partitions of the topics that members subscribe to.
+            generation: generation of the assignment.
+            informed: ids of the members that received their assignment.
 
         Raises: AssignorError.
         """
 
     @abstractmethod
     def owns(self, shares: Mapping[str, Sequence[TopicPartition]], generation: int) -> None:
-        """Set the current assignment."""
+        """Set the current assignment of members."""
 
     @abstractmethod
     def rename(self, old: str, new: str) -> None:
@@ -61,7 +66,7 @@ class Replay(ABC):
 
 
 def replay_of(name: str, protocol: str, topic_id: Callable[[str], UUID | None]) -> Replay:
-    """Return a replay of the assignor with this name; if two have the name, of the one for groups of ``protocol``.
+    """Return a replay of the assignor with this name. ``protocol`` decides between two assignors with the same name.
 
     Args:
         topic_id: returns the id of a topic, or None.
@@ -95,7 +100,9 @@ class _OfMembers(Replay):
         return shares, self.kind == COOPERATIVE and withheld > 0
 
     def _joining(self, member: str, subscription: Subscription) -> Subscription:
-        """Return the subscription that the member joins with; members of eager groups report no owned partitions."""
+        """Return the subscription with which the member joins. It contains owned partitions only for a cooperative
+        assignor.
+        """
         generation, held = self._held.get(member, (-1, []))
         owned = sorted(partition for partition in held if partition[0] in subscription.topics)
         data = self._of(member).user_data(subscription.topics)

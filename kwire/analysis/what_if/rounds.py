@@ -21,26 +21,31 @@ from kwire.java import map_order
 Shares = dict[str, list[TopicPartition]]  # partitions by member id
 Measured = Mapping[tuple[int, TopicPartition], int]  # µs without an owner, by generation and partition
 
-MOST_PARTITIONS = 200_000  # of a topic, by assignments: a member may claim to have number 2147483647
+MOST_PARTITIONS = 200_000  # maximum per topic: an assignment may contain the partition number 2147483647
 
 _WITH_ASSIGNMENT = {"sync_done", "assigned"}
 
 
 @dataclass(slots=True)
 class Round:
-    """A generation.
+    """A generation, as a replay needs it.
 
     Attributes:
-        row: its row of ``rebalances``.
-        members: in the order of the leader or the broker; ``present`` is the same as a set.
-        late: static members that returned during it, in order.
-        people: rows of ``members``.
-        too_large: a topic with more than MOST_PARTITIONS partitions.
+        row: row of ``rebalances``.
+        members: member ids, in the order of the leader or the broker.
+        present: member ids as a set.
+        people: rows of ``members``, by member id.
+        topics: partitions of the topics that members subscribe to.
+        shares: partitions by member id.
+        owners_before: previous owner of each partition.
         informed: members that received their assignment; empty if none did.
-        asked: when a member first requested to rejoin, in microseconds.
-        resumed: when a member received its assignment, in microseconds.
-        gone: since when a former member does not read, in microseconds.
-        measured: how long partitions that moved outside a rebalance had no owner.
+        asked: time of each member's first request to rejoin, in microseconds.
+        resumed: time at which each member received its assignment, in microseconds.
+        gone: time since which each former member does not read, in microseconds.
+        measured: times for which partitions that moved outside a rebalance had no owner, in microseconds.
+        late: static members that returned during the generation, in order.
+        too_large: a topic with more than MOST_PARTITIONS partitions; None if there is none.
+        follow_up: True for the second rebalance of a cooperative assignor.
     """
 
     row: Row
@@ -63,7 +68,7 @@ class Round:
 
     @property
     def generation(self) -> int:
-        """Its number."""
+        """Generation id, or group epoch."""
         number: int = self.row["to_generation"]
         return number
 
@@ -74,7 +79,7 @@ class Round:
 
     @property
     def identities(self) -> list[str]:
-        """The members, with static ones replaced by their instance id."""
+        """Instance ids of static members and member ids of other members, sorted."""
         return sorted(self.people[member]["instance_id"] or member for member in self.members)
 
     @property
@@ -93,11 +98,11 @@ class Round:
         return wanted is not None and partition[0] not in wanted.topics
 
     def partitions(self) -> int:
-        """Number of partitions to assign."""
+        """Return the number of partitions to assign."""
         return sum(map(len, self.topics.values()))
 
     def same_group(self, before: Round) -> bool:
-        """True if the same members have the same subscriptions and sizes as in the generation before."""
+        """True if members, subscriptions and numbers of partitions are the same as in the previous generation."""
         wanted = [
             {one.people[m]["instance_id"] or m: set(s.topics) for m, s in one.subscriptions.items()}
             for one in (self, before)
@@ -118,8 +123,10 @@ def lives_of(tables: Mapping[str, list[Row]]) -> Iterator[dict[str, list[Row]]]:
 
 
 def rounds_of(tables: Mapping[str, list[Row]], evidence: Evidence) -> list[Round]:
-    """Return the generations, in order; one without members means that the group became empty. ``tables``: from
-    ``lives_of``.
+    """Return the generations, in order; a generation without members means that the group became empty.
+
+    Args:
+        tables: tables from ``lives_of``.
     """
     life = _Life(tables, evidence)
     rounds: list[Round] = []
@@ -187,7 +194,7 @@ class _Life:
             one_round.informed = unseen | one_round.resumed.keys()
 
     def _of_leader(self, one_round: Round) -> None:
-        """Order the members as in the leader's list."""
+        """Set the subscriptions, and order the members as in the leader's member list."""
         places: dict[str, int] = {}
         group, last = one_round.row["group_id"], max(one_round.ended, one_round.row["joined_ts"])
         for member in one_round.members:
@@ -198,7 +205,7 @@ class _Life:
         one_round.members.sort(key=lambda member: (listed if (place := places.get(member, -1)) < 0 else place, member))
 
     def _of_broker(self, one_round: Round) -> None:
-        """Order the members as in the broker's HashMap; their subscriptions are in their heartbeats."""
+        """Set the subscriptions from heartbeats, and order the members as in the broker's HashMap."""
         self.most = max(self.most, len(one_round.members))
         joined = sorted(one_round.members, key=lambda member: (one_round.people[member]["joined_ts"] or 0, member))
         one_round.members = map_order(joined, self.most)
@@ -211,7 +218,7 @@ class _Life:
                 one_round.subscriptions[member] = Subscription(list(self._resolved(wanted)), instance_id=instance)
 
     def _resolved(self, topics: Iterable[str]) -> Iterator[str]:
-        """Return topic names; for a regular expression, the matching topics assigned so far."""
+        """Yield topic names; for a regular expression, the matching topics among those assigned so far."""
         for topic in topics:
             if not (topic.startswith("/") and topic.endswith("/")):
                 yield topic
@@ -244,7 +251,9 @@ class _Life:
         one_round.sized_by = "both" if len(by) > 1 else next(iter(by), None)
 
     def _gone(self, people: Iterable[Row]) -> dict[str, int]:
-        """Return when former members stopped reading: when they left, or for silent ones their last request."""
+        """Return the time at which each former member stopped reading, in microseconds: its leave, or the last
+        request of a silent member.
+        """
         signs: dict[str, list[int]] = defaultdict(list)
         for event in self.events:
             if not event["inferred"]:
@@ -258,7 +267,9 @@ class _Life:
         return gone
 
     def _measured(self) -> Measured:
-        """Return how long partitions had no owner: since a member was asked to revoke them, or left."""
+        """Return the time for which each partition had no owner, in microseconds: since a member had to revoke it,
+        or left.
+        """
         line: list[tuple[int, int, str, Any]] = [(ts, 0, member, None) for member, ts in self.gone.items()]
         line += (
             (event["ts"], 1, event["member_id"], event)
@@ -280,7 +291,7 @@ class _Life:
 
 
 def _wanted(events: Iterable[Row]) -> Iterator[tuple[int, str, list[str]]]:
-    """Return times and subscriptions of members of a KIP-848 group."""
+    """Yield the time, the member id and the topics of each subscription in a KIP-848 group."""
     assigned_ids: dict[tuple[Any, ...], str] = {}
     own_events = [event for event in events if event["protocol"] == CONSUMER]
     for event in own_events:
