@@ -1,1 +1,1 @@
-"""Bytes of a connection to frames, and frames to calls: requests, each with its response."""
+"""Decoding of a connection's bytes into frames, and of frames into calls: requests with their responses."""

@@ -22,12 +22,12 @@ SECRET_APIS = (
 
 
 class BodyReader:
-    """The body decoder of one connection. Frames have their prefix of four bytes.
+    """The body decoder of one connection. Frames include their length prefix of four bytes.
 
     Attributes:
         wanted: API keys whose bodies are decoded; None for all.
-        raw: keep every frame as bytes too.
-        redacted: redact secrets.
+        raw: True to also keep every frame as bytes.
+        redacted: True to redact secrets.
     """
 
     __slots__ = ("connection", "raw", "redacted", "wanted")
@@ -36,11 +36,16 @@ class BodyReader:
         self.connection, self.wanted, self.raw, self.redacted = connection, wanted, raw, redacted
 
     def kept(self, frame: bytes, key: int | None) -> bytes | None:
-        """Return a frame as bytes without its prefix; None if it may contain secrets."""
+        """Return a frame as bytes without its length prefix; None if it may contain secrets that are redacted."""
         return None if self.redacted and key in SECRET_APIS else frame[4:]
 
     def read_request(self, call: Call, form: Form | None, frame: bytes, at: int) -> None:
-        """Set the request of a call from the body that begins at ``at``. ``form``: None for an unknown version."""
+        """Set the request of a call.
+
+        Args:
+            form: header form and classes of the version; None for an unknown version.
+            at: offset of the body in the frame.
+        """
         if form is None:
             call.reason, call.request_raw = UNKNOWN_VERSION, self.kept(frame, call.api_key)
         elif self.wanted is None or call.api_key in self.wanted:
@@ -63,7 +68,7 @@ class BodyReader:
             self.connection.software_version = call.request.client_software_version
 
     def read_response(self, call: Call, frame: bytes) -> None:
-        """Set the response of a call."""
+        """Set the response of a call, and its version, from the frame."""
         assert call.api_key is not None
         form = form_of(call.api_key, call.api_version or 0)
         if form is None and call.api_key in APIS and answers_unsupported(APIS[call.api_key], frame, 8):

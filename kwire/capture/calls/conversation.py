@@ -1,8 +1,8 @@
-"""One connection: segments in order of time to calls.
+"""Conversion of the segments of one connection, in order of time, to calls.
 
 A Conversation processes one segment at a time, buffers a bounded amount, and can be pickled between two segments. The
-same segments give the same calls, however they are passed in. It does not read files: of a payload it gets the
-position, and an object to slice.
+result does not depend on how the segments are divided among method calls. A Conversation does not read files: a payload
+is passed as a position and an object to slice.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ NOT_PLAIN = ACK | FIN | RST | SYN
 
 
 class Sliced(Protocol):
-    """The interface of bytes, or of a file mapped into memory."""
+    """The interface of objects to slice payloads from, such as bytes or a file mapped into memory."""
 
     def __getitem__(self, part: slice, /) -> bytes: ...
 
 
 class Row(NamedTuple):
-    """A segment for ``Conversation.segment``; fields as in ``packets.Segments``."""
+    """A TCP segment for ``Conversation.segment``. The fields are those of ``segments.Segments``."""
 
     upward: bool
     time_us: int
@@ -49,10 +49,15 @@ class Conversation:
     """The calls of one connection.
 
     Args:
+        key: both endpoints.
+        first: first captured segment.
+        ports: ports of brokers; empty if unknown.
         bodies: API keys whose bodies are decoded; None for all.
-        raw: keep all frames as bytes.
-        redacted: redact secrets.
-        broker: True if the first endpoint of the key is the broker; None if unknown.
+        raw: True to keep all frames as bytes.
+        redacted: True to redact secrets.
+
+    Attributes:
+        broker: True if the first endpoint of the key is the broker; None if it is unknown which is.
     """
 
     __slots__ = (
@@ -167,10 +172,16 @@ class Conversation:
         self.segments((row,), source, base, file)
 
     def segments(self, rows: Sequence[Parts], source: Sliced, base: int, file: str, begin: int = 0) -> int:
-        """Process the next segments, Rows or their values, from ``begin`` up to where another connection may begin;
-        return that index.
+        """Process the next segments, up to one that may begin another connection; return the index after the last.
 
         Segments in order are processed here, in as few steps as possible.
+
+        Args:
+            rows: Rows, or tuples of their values.
+            source: object to slice payloads from.
+            base: position in the file at which ``source`` begins.
+            file: path of the file.
+            begin: index of the first segment to process.
         """
         connection, exchange = self.connection, self._exchange
         sides = self._sides()
@@ -218,8 +229,8 @@ class Conversation:
         return len(rows)
 
     def _sides(self) -> Sequence[tuple[Stream, Stream, Framer, bool]] | None:
-        """Return stream, other stream, framer and whether it carries requests, by ``upward``; None unless all is in
-        order.
+        """Return stream, other stream, framer, and True for requests, for each value of ``upward``; None unless both
+        directions are in order and the broker is known.
         """
         low, high = self._streams[False], self._streams[True]
         if low.held or high.held or self.broker is None or self.done or self._early:
@@ -251,7 +262,7 @@ class Conversation:
         if self.broker is None:
             payload = source[start - base : start - base + captured]
             self._undecided.append((row, payload, file))
-            self._vote(row, payload)
+            self._infer_broker(row, payload)
             return
         if flags & ACK and other.acked != ack:
             other.notice(ack, time_us)
@@ -310,8 +321,8 @@ class Conversation:
             broker = self.key[2] <= self.key[5]
         self.connection.broker, self.connection.client = (first, second) if broker else (second, first)
 
-    def _vote(self, row: Row, payload: bytes) -> None:
-        """Find the broker without port or SYN: the side that sends a valid request is the client."""
+    def _infer_broker(self, row: Row, payload: bytes) -> None:
+        """Infer the broker if neither a port nor a SYN shows it: the side that sends a valid request is the client."""
         self._seen_bytes += len(payload)
         if is_tls(payload):
             self._choose(self.key[2] <= self.key[5])
@@ -381,7 +392,7 @@ class Conversation:
         self.finish()
 
     def finish(self) -> Connection:
-        """End the connection; incomplete calls are returned as they are."""
+        """End the connection and return it; calls without a response are then also available from ``taken``."""
         connection = self.connection
         if self.done:
             return connection

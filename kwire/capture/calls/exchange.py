@@ -46,9 +46,9 @@ class Exchange:
     to speak Kafka: by a client id with a known API, a response with its correlation id, or a known request.
 
     Attributes:
-        calls: completed calls, and at the end the others.
-        framers: both directions, by whether they carry requests.
-        good: number of decoded frames, by whether they are requests.
+        calls: completed calls; after ``finish`` also calls without a response.
+        framers: framers of both directions; the key is True for requests.
+        good: number of decoded frames; the key is True for requests.
         checks: recognition of frames.
     """
 
@@ -113,7 +113,7 @@ class Exchange:
             self._note(f"{file} at byte {position}: not a Kafka {'request' if to_broker else 'response'}")
 
     def request(self, frame: bytes, framer: Framer) -> bool:
-        """Process a request with its prefix. Return False if it cannot be one."""
+        """Process a request with its length prefix; return False if the bytes cannot be a request."""
         if not self.good[True] and is_tls(frame):
             self._become_tls(frame)
             return True
@@ -135,7 +135,7 @@ class Exchange:
         return True
 
     def response(self, frame: bytes, framer: Framer) -> bool:
-        """Process a response with its prefix. Return False if it cannot be one."""
+        """Process a response with its length prefix; return False if the bytes cannot be a response."""
         if self._tokens.expected and not self._pending:
             self._broker_token(frame, framer)
             return True
@@ -156,7 +156,13 @@ class Exchange:
         return True
 
     def partial(self, is_request: bool, head: bytes, size: int, why: str | None, framer: Framer) -> None:
-        """Process the first bytes of a frame; ``why`` is None if the rest was not needed."""
+        """Process a frame of which only the first bytes are available.
+
+        Args:
+            head: first bytes, with the length prefix.
+            size: size of the frame, in bytes.
+            why: reason for which the rest is missing; None if it was not needed.
+        """
         if is_request:
             self._partial_request(head, size, why, framer)
             return
@@ -195,7 +201,12 @@ class Exchange:
     # Calls
 
     def _new_call(self, client_id: str | None, framer: Framer | None = None, size: int | None = None) -> Call:
-        """The next call. ``framer``, ``size``: of its request, if that was seen."""
+        """Return a new call with the next number.
+
+        Args:
+            framer: direction of the request; None if the request was not captured.
+            size: bytes of the request; None if it was not captured.
+        """
         self.number += 1
         connection = self.connection
         call = Call(
@@ -225,7 +236,7 @@ class Exchange:
         return call
 
     def _await_response(self, call: Call, frame: bytes, body: int) -> None:
-        """Keep a request until its response arrives, unless it gets none."""
+        """Keep a request until its response arrives; a Produce request with acks=0 is complete at once."""
         if call.api_key == ApiKey.PRODUCE and produce_acks(frame, body, call.api_version or 0) == 0:
             self.calls.append(call)
         elif oldest := self._pending.add(call):
@@ -244,7 +255,7 @@ class Exchange:
     def _without_request(
         self, correlation_id: int | None, frame: bytes, framer: Framer, size: int | None = None
     ) -> None:
-        """Add a response without a captured request, whose API is unknown."""
+        """Add a call for a response whose request was not captured, and whose API is therefore unknown."""
         call = self._new_call(self._client_text)
         call.correlation_id, call.reason = correlation_id, REQUEST_NOT_SEEN
         if self._bodies.raw and size is None:
@@ -273,7 +284,7 @@ class Exchange:
     # Loss of frame boundaries
 
     def strayed(self, is_request: bool) -> None:
-        """Record other bytes where a frame was expected."""
+        """Record that a direction contains other bytes where a frame was expected."""
         if self.good[is_request]:
             self._note(f"expected a {'request' if is_request else 'response'}, found other bytes")
             self.lost_track(is_request)
@@ -285,13 +296,13 @@ class Exchange:
         self._lost.begin(is_request, self.framers[is_request].now)
 
     def found_again(self, is_request: bool) -> None:
-        """Record a frame after a gap, or after bytes that were not a frame."""
+        """Record that a frame was found after a gap, or after bytes that were not a frame."""
         self._lost.end(is_request, self.framers[is_request].now)
         if self.good[is_request]:
             self.connection.resyncs += 1
 
     def searched(self, is_request: bool, size: int) -> None:
-        """Record ``size`` bytes without a frame."""
+        """Record that ``size`` bytes contain no frame."""
         if self.good[True]:
             return
         buffer = self.framers[is_request].buffer
@@ -309,7 +320,7 @@ class Exchange:
             self._note(f"TLS for {name}")
 
     def _become(self, status: str) -> None:
-        """Set what the connection is if not Kafka; further bytes are only counted."""
+        """Set the status of a connection that cannot be decoded as Kafka; its further bytes are only counted."""
         self.connection.status = status
         for framer in self.framers.values():
             framer.mode = OFF

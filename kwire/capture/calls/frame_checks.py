@@ -29,10 +29,11 @@ from kwire.messages import APIS
 
 
 class FrameChecks:
-    """Checks that use what the connection has sent so far. Frames have their prefix of four bytes.
+    """The checks of bytes for frames, based on the frames of the connection so far. Frames include their length prefix
+    of four bytes.
 
     Attributes:
-        client_id: of the latest request, as encoded.
+        client_id: client id of the latest request, as encoded; None before the first.
     """
 
     __slots__ = ("_bodies", "_pending", "_tokens", "client_id")
@@ -47,7 +48,9 @@ class FrameChecks:
         return least <= size <= MAX_FRAME
 
     def skip_reason(self, is_request: bool, head: bytes, size: int) -> tuple[bool, str | None]:
-        """Return whether to skip a frame with these first bytes, and why; the reason is None if it is not needed."""
+        """Return True if a frame with these first bytes should be skipped, and why; the reason is None if its body
+        is not needed.
+        """
         wanted = self._bodies.wanted
         if size > MAX_KEPT_FRAME:
             return True, TOO_LARGE
@@ -63,7 +66,7 @@ class FrameChecks:
         return any(call.api_key not in wanted for call in calls), None
 
     def places(self, is_request: bool, data: bytes, start: int) -> list[int]:
-        """Return candidate positions of frames from ``start``."""
+        """Return candidate positions of frames in ``data`` from ``start`` on."""
         if is_request:
             return frame_search.requests(data, start, self.client_id)
         return frame_search.responses(data, start, self._pending.by_id)

@@ -43,7 +43,7 @@ class Form(NamedTuple):
 
 @cache
 def form_of(key: int, version: int) -> Form | None:
-    """Return the Form; None if there is no such version."""
+    """Return the Form of one version of an API; None if the API or the version is unknown."""
     if key not in APIS or version not in APIS[key].versions:
         return None
     api = APIS[key]
@@ -52,7 +52,9 @@ def form_of(key: int, version: int) -> Form | None:
 
 
 def body_at(message: type, data: bytes, at: int, version: int) -> tuple[Any, int]:
-    """Decode a message like ``codec.decode_at``, with a faster path for small ones."""
+    """Return the message at an offset, and the offset after it, like ``codec.decode_at``; small messages are decoded
+    faster.
+    """
     if len(data) - at <= UNWEIGHED:
         try:
             return compiled.readers[message][version](data, at)
@@ -62,7 +64,16 @@ def body_at(message: type, data: bytes, at: int, version: int) -> tuple[Any, int
 
 
 class Header(NamedTuple):
-    """The header of a request. ``body``: offset of its body. ``form``: None if there is no such version."""
+    """The header of a request.
+
+    Attributes:
+        key: API key.
+        version: API version.
+        correlation_id: correlation id.
+        client_id: client id, as encoded; None if it is null.
+        body: offset of the request's body.
+        form: header form and classes of the version; None if the version is unknown.
+    """
 
     key: int
     version: int

@@ -16,7 +16,7 @@ SELECTIVE = 4  # length of a client id that is long enough to search for
 
 
 def responses(data: bytes, start: int, pending: Iterable[int]) -> list[int]:
-    """Yield candidate positions of responses to pending requests, by correlation id."""
+    """Return candidate positions of responses to pending requests, by correlation id."""
     size = _words(data, ">i4", start)
     count = len(size) - 4
     if count <= 0:

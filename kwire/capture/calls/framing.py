@@ -18,7 +18,7 @@ TAIL = 13  # bytes that may be the beginning of a header
 
 
 class Checks(Protocol):
-    """What can be a frame."""
+    """The interface for checks of bytes for frames, as in ``FrameChecks``."""
 
     def is_size(self, is_request: bool, size: int, /) -> bool: ...
     def skip_reason(self, is_request: bool, head: bytes, size: int, /) -> tuple[bool, str | None]: ...
@@ -29,7 +29,7 @@ class Checks(Protocol):
 
 
 class Owner(Protocol):
-    """The interface for receivers of frames, which also judge candidates. Frames include their prefix of four bytes."""
+    """The interface for receivers of frames, as in ``Exchange``. Frames include their length prefix of four bytes."""
 
     @property
     def checks(self) -> Checks: ...
@@ -43,7 +43,14 @@ class Owner(Protocol):
 
 
 class Origin(NamedTuple):
-    """The file position and time of bytes in the search buffer. ``at``: offset of the first of them."""
+    """The file position and time of bytes in the search buffer.
+
+    Attributes:
+        at: offset of the first of these bytes in the buffer.
+        file: path of the file.
+        position: byte offset of the packet in the file.
+        time_us: time of the packet, in microseconds since 1970.
+    """
 
     at: int
     file: str
@@ -52,8 +59,8 @@ class Origin(NamedTuple):
 
 
 class Framer:
-    """One direction of a connection. ``owner`` is passed to each call instead of stored, so that a Framer can be
-    pickled.
+    """The splitter of one direction of a connection into frames. The owner is passed to each method instead of
+    stored, so that a Framer can be pickled.
     """
 
     __slots__ = (
@@ -203,7 +210,7 @@ class Framer:
         self.head, self.broken = b"", None
 
     def finish(self, owner: Owner) -> None:
-        """End the stream; an incomplete frame remains incomplete."""
+        """End the direction; an incomplete frame is passed to the owner as partial."""
         if self.mode == SYNC and self.need:
             if not self.to_skip:
                 self._skip_frame(b"".join(self.parts), INCOMPLETE)
@@ -214,7 +221,11 @@ class Framer:
         self.origins.clear()
 
     def _lose_track(self, owner: Owner, refused: bytes = b"") -> None:
-        """Begin to search for a frame, because the bytes here are not one. ``refused``: their beginning."""
+        """Begin to search for a frame, because the bytes at this position are not a frame.
+
+        Args:
+            refused: bytes that are not a frame.
+        """
         self._reset()
         if self.mode == OFF:
             return
@@ -230,7 +241,7 @@ class Framer:
         self.maybe.clear()
 
     def _search(self, owner: Owner, data: bytes, origins: Sequence[Origin]) -> None:
-        """Search for a frame in these and earlier bytes. ``origins``: of these bytes, relative to their first."""
+        """Search for a frame in the buffer and ``data``. ``origins``: of ``data``, relative to its first byte."""
         if not data or self.mode != SEARCH:
             return
         place, before = None, len(self.buffer)

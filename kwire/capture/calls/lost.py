@@ -7,7 +7,9 @@ from kwire.capture.limits import LOST_TOGETHER_US, MAX_LOST
 
 
 class LostFrames:
-    """The ``lost`` periods of one connection. Directions are identified by whether they carry requests."""
+    """The recorder of ``Connection.lost``, the periods in which frames may be missing. ``is_request`` identifies a
+    direction.
+    """
 
     __slots__ = ("_connection", "_since")
 
@@ -16,11 +18,11 @@ class LostFrames:
         self._since: dict[bool, int] = {}
 
     def begin(self, is_request: bool, at: int) -> None:
-        """Record that a direction lost its frame boundaries; times are microseconds."""
+        """Begin a period for a direction that lost its frame boundaries, at a time in microseconds."""
         self._since.setdefault(is_request, at)
 
     def end(self, is_request: bool, at: int) -> None:
-        """Record a frame in a direction, if its boundaries were lost."""
+        """End the period of a direction in which a frame was found, if there is such a period."""
         if (begin := self._since.pop(is_request, None)) is not None:
             self.add(begin, at)
 

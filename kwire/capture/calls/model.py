@@ -1,6 +1,6 @@
 """Connections, and calls on them: a request with its response.
 
-The single-process run and Spark produce the same ones from the same bytes. Times are microseconds since 1970; sizes are
+The single-process run and Spark produce equal objects from the same bytes. Times are microseconds since 1970; sizes are
 bytes of a frame without its length prefix.
 """
 
@@ -35,8 +35,19 @@ REASONS = (
 
 @dataclass(slots=True, kw_only=True)
 class Connection:
-    """A TCP connection. ``client`` and ``broker`` are ``host:port``; ``id`` is the same in every run over the
-    capture.
+    """A TCP connection, or a connection in a frame log. Times are microseconds since 1970.
+
+    Attributes:
+        id: id of the connection, the same in every run over the capture.
+        client: ``host:port`` of the client.
+        broker: ``host:port`` of the broker.
+        status: KAFKA, TLS, OPAQUE or NOT_KAFKA.
+        syn_seen: True if the beginning of the connection was captured.
+        closed: ``fin`` or ``rst``; None if the connection is still open.
+        conflicts: number of overlapping segments whose bytes differ; the first copy counts.
+        gaps: number of places where bytes are missing.
+        gap_bytes: number of missing bytes.
+        lost: periods in which frames may be missing.
     """
 
     id: str
@@ -46,7 +57,7 @@ class Connection:
     last_us: int
     status: str = KAFKA
     syn_seen: bool = False
-    closed: str | None = None  # "fin", "rst", None if still open
+    closed: str | None = None
     client_id: str | None = None
     software_name: str | None = None
     software_version: str | None = None
@@ -55,16 +66,16 @@ class Connection:
     segments: int = 0
     retransmitted: int = 0
     out_of_order: int = 0
-    conflicts: int = 0  # overlapping segments whose bytes differ: the first copy counts
+    conflicts: int = 0
     gaps: int = 0
     gap_bytes: int = 0
     resyncs: int = 0
-    lost: list[tuple[int, int]] = field(default_factory=list)  # periods in which frames may be missing
+    lost: list[tuple[int, int]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
     def remark(self) -> tuple[str, str] | None:
-        """Return why the connection was not decoded completely: reason and text; None if it was."""
+        """Reason and text why the connection was not decoded completely; None if it was."""
         if self.status == KAFKA and not self.gap_bytes and not self.notes:
             return None
         remarks = list(self.notes)
@@ -80,7 +91,7 @@ class Connection:
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """A request with its response. A side that was not captured or not decoded is None, and ``reason`` has the cause.
+    """A request with its response. A side that was not captured or not decoded is None; ``reason`` is the cause.
 
     Attributes:
         number: index of the call on its connection, in the order of requests.

@@ -9,7 +9,9 @@ from kwire.capture.limits import MAX_PENDING
 
 
 class PendingCalls:
-    """Pending requests in order, at most MAX_PENDING. Several may have the same correlation id."""
+    """The pending requests of a connection, in order. Maximum: MAX_PENDING. Several may have the same correlation
+    id.
+    """
 
     __slots__ = ("_count", "by_id")
 
@@ -25,7 +27,7 @@ class PendingCalls:
             yield from calls
 
     def add(self, call: Call) -> Call | None:
-        """Add a request; return the oldest one if the limit is exceeded."""
+        """Add a request. If the limit is exceeded, remove and return the oldest request, else return None."""
         assert call.correlation_id is not None
         calls = self.by_id.get(call.correlation_id)
         if calls is None:

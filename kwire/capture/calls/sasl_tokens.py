@@ -9,7 +9,11 @@ from kwire.capture.limits import MAX_TOKENS
 
 
 class SaslTokens:
-    """The SASL tokens of one connection. ``expected``: True if the next frames may be tokens."""
+    """The SASL tokens of one connection.
+
+    Attributes:
+        expected: True if the next frames may be tokens.
+    """
 
     __slots__ = ("_seen", "_unanswered", "expected")
 
@@ -36,7 +40,7 @@ class SaslTokens:
         self._unanswered.append(call)
 
     def pop(self) -> Call | None:
-        """Remove and return the oldest pending token."""
+        """Remove and return the oldest pending token; None if there is none."""
         return self._unanswered.popleft() if self._unanswered else None
 
     def pop_all(self) -> list[Call]:

@@ -27,7 +27,7 @@ NAMING_APIS = frozenset({*TOPICS_IN, *MEMBERS_IN})
 
 
 class TopicNames(dict[UUID, str]):
-    """Names by topic id."""
+    """The topic names in responses, by topic id. Maximum: MAX_TOPICS ids."""
 
     def learn(self, call: Call) -> None:
         """Add the names in a response."""
