@@ -158,9 +158,13 @@ def _explain_decoding(
     message: type, data: Data, offset: int, version: int, weight: int, refusal: BaseException
 ) -> NoReturn:
     _reference().decode(message, data, offset, version, weight)
-    raise AssertionError(f"only the compiled engine refuses {schema_of(message).name} v{version}") from refusal
+    raise AssertionError(
+        f"internal error while decoding {schema_of(message).name} v{version}: only the compiled engine refuses it"
+    ) from refusal
 
 
 def _explain_encoding(value: object, version: int, refusal: BaseException) -> NoReturn:
     _reference().encode(value, version)
-    raise AssertionError(f"only the compiled engine refuses {schema_of(type(value)).name} v{version}") from refusal
+    raise AssertionError(
+        f"internal error while encoding {schema_of(type(value)).name} v{version}: only the compiled engine refuses it"
+    ) from refusal

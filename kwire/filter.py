@@ -140,7 +140,7 @@ def _check(left: ast.expr, operation: ast.cmpop, right: ast.expr, columns: Mappi
             raise _InvalidPart(other, f"{one.id} is {column.kind}, but is compared with {kind}")
         exact = not isinstance(operation, (ast.Lt, ast.LtE, ast.Gt, ast.GtE))
         if exact and column.values is not None and constant not in column.values:
-            few = f"its values are {', '.join(column.values)}" if len(column.values) <= FEW else ""
+            few = f"the values are {', '.join(column.values)}" if len(column.values) <= FEW else ""
             raise _InvalidPart(other, f"{one.id} is never {constant!r}{_hint(str(constant), column.values, few)}")
 
 
@@ -195,7 +195,7 @@ def _inside(node: ast.expr) -> Value:
     while isinstance(root, (ast.Attribute, ast.Subscript)):
         root = root.value
     if not isinstance(root, ast.Name) or root.id != "body":
-        raise _InvalidPart(node, f"{ast.unparse(node)!r} has no fields; only body has")
+        raise _InvalidPart(node, f"{ast.unparse(node)!r} has no fields: only body has fields")
     return _value(node)
 
 

@@ -55,7 +55,9 @@ class Defaults:
         key, version = envelope.peek_request(frame)
         for name, carried in (("api_key", key), ("api_version", version)):
             if (stated := lines.integer(members, name, carried)) != carried:
-                raise lines.LineError(f"the line has {stated}, but the header of the frame has {carried}", name)
+                raise lines.LineError(
+                    f"the line contains {stated}, but the header of the frame contains {carried}", name
+                )
         return FrameLine(direction, frame, key, version)
 
 

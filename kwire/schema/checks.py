@@ -50,7 +50,7 @@ def check_field(
             " messages"
         )
     if annotation != expected:
-        raise SchemaError(f"{where}: annotation is {annotation}, but its kind needs {expected}")
+        raise SchemaError(f"{where}: the annotation is {annotation}, but a field of kind {field.kind} needs {expected}")
 
 
 _BITS = {"int8": 8, "int16": 16, "uint16": 16, "int32": 32, "uint32": 32, "int64": 64}

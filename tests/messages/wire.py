@@ -173,7 +173,7 @@ ROWS = [
     # declarations
     Row("field without a kind", declaration(int, 3), "SchemaError: Message.field has no field kind, such as Int32() or String()"),
     Row("field name", declaration(int, Int32(), name="_field"), "SchemaError: Message._field: invalid field name: use ASCII, no leading underscore"),
-    Row("annotation", declaration(str, Int32()), "SchemaError: Message.field: annotation is <class 'str'>, but its kind needs <class 'int'>"),
+    Row("annotation", declaration(str, Int32()), "SchemaError: Message.field: the annotation is <class 'str'>, but a field of kind int32 needs <class 'int'>"),
     Row("annotation that is a string", declaration("int", Int32()), "SchemaError: Message.field: annotation is a string: remove `from __future__ import annotations` from modules that declare messages"),
     Row("null integer", declaration(int | None, Int32(null=True)), "SchemaError: Message.field: int32 cannot be null"),
     Row("nullable versions", declaration(str | None, String("5+", null="4+")), "SchemaError: Message.field: nullable in 4+, but present only in 5+"),

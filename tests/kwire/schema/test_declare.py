@@ -35,12 +35,12 @@ def declared(annotation: Any, field: Any, *, versions: str = "0-9", flexible: st
 
 REFUSED: list[tuple[str, Callable[[], object], str]] = [
     ("no kind", lambda: declared(int, 3), "Message.field has no field kind"),
-    ("annotation of another type", lambda: declared(str, Int32()), "annotation is <class 'str'>, but its kind needs <class 'int'>"),
+    ("annotation of another type", lambda: declared(str, Int32()), "the annotation is <class 'str'>, but a field of kind int32 needs <class 'int'>"),
     ("annotation as text", lambda: declared("int", Int32()), "annotation is a string"),
-    ("null not annotated", lambda: declared(str, String(null=True)), "annotation is <class 'str'>, but its kind needs str | None"),
-    ("null annotated only", lambda: declared(str | None, String()), "its kind needs <class 'str'>"),
-    ("list of another type", lambda: declared(list[str], Array(Int32)), r"its kind needs list\[int\]"),
-    ("another struct", lambda: declared(int, Nested(Part)), "its kind needs <class '.*Part'>"),
+    ("null not annotated", lambda: declared(str, String(null=True)), "the annotation is <class 'str'>, but a field of kind string needs str | None"),
+    ("null annotated only", lambda: declared(str | None, String()), "a field of kind string needs <class 'str'>"),
+    ("list of another type", lambda: declared(list[str], Array(Int32)), r"a field of kind array needs list\[int\]"),
+    ("another struct", lambda: declared(int, Nested(Part)), "a field of kind struct needs <class '.*Part'>"),
     ("number that is null", lambda: declared(int | None, Int32(null=True)), "int32 cannot be null"),
     ("bool that is null", lambda: declared(bool | None, Bool(null=True)), "bool cannot be null"),
     ("uuid that is null", lambda: declared(UUID | None, Uuid(null=True)), "uuid cannot be null"),
