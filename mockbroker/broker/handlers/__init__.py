@@ -1,4 +1,4 @@
-"""The handlers by API key, each in the module of its API's name."""
+"""The handlers of the APIs by API key; each handler is in a module with the name of the API."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from mockbroker.broker.handlers.handler import Handler
 from mockbroker.transactions import rules
 from mockbroker.transactions.state import Identity
 
-FENCED_SINCE = 2  # first version with PRODUCER_FENCED
+FENCED_SINCE = 2  # first version that returns PRODUCER_FENCED
 
 
 def handle(broker: Broker, call: Call[AddOffsetsToTxnRequest], now: float) -> Effects:

@@ -17,7 +17,7 @@ from mockbroker.transactions import rules
 from mockbroker.transactions.state import Identity
 
 BATCHED_SINCE = 4
-FENCED_SINCE = 2  # first version with PRODUCER_FENCED
+FENCED_SINCE = 2  # first version that returns PRODUCER_FENCED
 Errors = dict[tuple[str, int], ErrorCode]
 
 
@@ -75,7 +75,7 @@ def _add(
     topics: list[Topic],
     now: float,
 ) -> Errors:
-    """Add all partitions to a transaction, or none; return the error of each."""
+    """Add all partitions to a transaction, or none of them; return the error of each partition."""
     partitions = _partitions(topics)
     errors = {each: error for each in partitions if (error := _partition_error(broker, call.version, *each))}
     if errors:
@@ -112,7 +112,7 @@ def _partitions(topics: list[Topic]) -> list[tuple[str, int]]:
 
 
 def _merged(errors: Errors) -> list[TopicResult]:
-    """Return the results with each topic and partition once, as Kafka does for errors and verifications."""
+    """Return the results without duplicate topics and partitions, as Kafka does for errors and verifications."""
     topics: dict[str, TopicResult] = {}
     for (name, index), error in errors.items():
         result = TopicResult.Partition(partition_index=index, partition_error_code=error)

@@ -1,4 +1,4 @@
-"""AlterConfigs: v0-2, for topics. Configurations that are not named are reset to their defaults.
+"""AlterConfigs: v0-2, for topics. Configurations that the request does not contain are reset to their defaults.
 
 Not modelled: configurations of brokers and groups.
 """

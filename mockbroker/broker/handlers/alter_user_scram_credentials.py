@@ -25,7 +25,7 @@ CredentialError = tuple[ErrorCode, str]
 
 
 def handle(broker: Broker, call: Call[AlterUserScramCredentialsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Alter each user separately; errors come first. A user may be named only once, whatever the mechanism."""
+    """Delete or set one credential of each user; a request must not contain a user twice. Errors come first."""
     alterations: list[Deletion | Upsertion] = [*call.request.deletions, *call.request.upsertions]
     counts = Counter(alteration.name for alteration in alterations)
     errors: dict[str, CredentialError] = {}

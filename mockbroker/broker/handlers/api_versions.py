@@ -13,7 +13,7 @@ from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
 
 OPTIONAL_FEATURES_SINCE = 4
-FEATURES_EPOCH = 0  # they never change
+FEATURES_EPOCH = 0  # constant, because the finalized features never change
 CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")  # Source: Kafka's ApiVersionsRequest.isValid
 
 
@@ -33,7 +33,12 @@ def is_valid(request: ApiVersionsRequest, version: int) -> bool:
 
 
 def _response(broker: Broker, *, optional: bool) -> ApiVersionsResponse:
-    """Return the response. ``optional``: include features with a minimum level of 0, which older clients reject."""
+    """Return the response to a valid request.
+
+    Args:
+        broker: The state of the cluster.
+        optional: True to include features with a minimum level of 0, which older clients reject.
+    """
     supported = [
         ApiVersionsResponse.SupportedFeature(name=name, min_version=lowest, max_version=highest)
         for name, (lowest, highest) in broker.release.supported.items()

@@ -11,11 +11,11 @@ from mockbroker.broker.handlers.handler import GROUP_OPERATIONS, Handler
 
 Described = ConsumerGroupDescribeResponse.Group
 Assignment = Described.Member.Assignment
-MEMBER, TOPIC = 100, 20  # approximate size in bytes in a response, without names and partitions
+MEMBER, TOPIC = 100, 20  # approximate bytes of a member and of a topic in a response, without names and partitions
 
 
 def handle(broker: Broker, call: Call[ConsumerGroupDescribeRequest], now: float) -> Effects:  # noqa: ARG001
-    """Describe each group as often as it is named, as Kafka does."""
+    """Describe each group in the request, duplicates included, as Kafka does."""
     room = broker.response_room()
     groups = room.describe_each(call.request.group_ids, lambda group_id: _describe(broker, call, group_id), _size)
     return [Reply(call.ticket, ConsumerGroupDescribeResponse(groups=groups))]

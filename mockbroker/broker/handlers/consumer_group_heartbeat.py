@@ -17,7 +17,7 @@ from mockbroker.groups.events import ConsumerHeartbeat
 from mockbroker.groups.group_type import Refused
 
 OWN_ID_SINCE = 1  # first version in which members generate their ids (KIP-1082)
-UNCHANGED = -1  # milliseconds
+UNCHANGED = -1  # rebalance timeout of a request that does not change the timeout
 BLANK = "".join(map(chr, range(0x21)))  # the characters that Java's String.trim removes
 
 

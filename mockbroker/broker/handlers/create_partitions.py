@@ -1,4 +1,4 @@
-"""CreatePartitions: v0-3. The leader of a classic group sees new partitions in its metadata, and rejoins."""
+"""CreatePartitions: v0-3. The leader of a classic group learns of new partitions from Metadata, and then rejoins."""
 
 from __future__ import annotations
 
@@ -37,7 +37,14 @@ def handle(broker: Broker, call: Call[CreatePartitionsRequest], now: float) -> E
 def _add_partitions(
     broker: Broker, requested: RequestTopic, room: int, *, validate_only: bool
 ) -> tuple[int, PartitionsError]:
-    """Return the number of added partitions, and the error. ``room``: how many may be added."""
+    """Add the requested partitions to a topic; return their number, and the error.
+
+    Args:
+        broker: The state of the cluster.
+        requested: The topic in the request.
+        room: Maximum number of partitions that the request may still add.
+        validate_only: True to add no partition, and only check the request.
+    """
     topic = broker.cluster.topics.get(requested.name)
     if topic is None:
         return 0, (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
@@ -50,7 +57,7 @@ def _add_partitions(
 
 
 def _replicas(broker: Broker, topic: Topic, requested: RequestTopic, room: int) -> list[list[int]] | PartitionsError:
-    """Return the replicas of each new partition, or the error."""
+    """Return the broker ids of the replicas of each new partition, or the error."""
     existing = len(topic.partitions)
     added = requested.count - existing
     if added == 0:

@@ -20,7 +20,7 @@ from mockbroker.topics.placement import assignment_error, no_room
 RequestTopic = CreateTopicsRequest.Topic
 ResponseTopic = CreateTopicsResponse.Topic
 DEFAULT = -1
-TOPIC_COST = 20  # elements of a slice: replicas are placed, checked and created
+TOPIC_COST = 20  # elements of a slice that a new topic counts as, because its replicas are checked and created
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def handle(broker: Broker, call: Call[CreateTopicsRequest], now: float) -> Effec
 
 
 def _create_topics(broker: Broker, call: Call[CreateTopicsRequest]) -> Steps:
-    """Create the topics; a duplicate name is rejected and occurs once in the response."""
+    """Create the topics in slices. A duplicate topic name is rejected, with one result in the response."""
     remaining = broker.slice_size
     counts = Counter(topic.name for topic in call.request.topics)
     partitions = sum(_requested_partitions(broker, topic) for topic in call.request.topics if counts[topic.name] == 1)
@@ -89,7 +89,7 @@ def _error_response(topic: RequestTopic, error: _TopicError) -> ResponseTopic:
 
 
 def _reported(broker: Broker, configs: topic_configs.Configs) -> list[ResponseTopic.Config]:
-    """Return all configurations of a topic, with unformatted values."""
+    """Return all configurations of a topic for the response; the values are not in DescribeConfigs' normal form."""
     reported: list[ResponseTopic.Config] = []
     for name in topic_configs.topic_configs(broker.release):
         first = next(topic_configs.sources(configs, name, broker.settings, broker.release))
@@ -100,7 +100,7 @@ def _reported(broker: Broker, configs: topic_configs.Configs) -> list[ResponseTo
 def _replicas(
     broker: Broker, topic: RequestTopic, configs: topic_configs.Configs
 ) -> Sequence[Sequence[int]] | _TopicError:
-    """Return the replicas of each partition, or the first error in Kafka's order."""
+    """Return the broker ids of the replicas of each partition of a new topic, or the first error in Kafka's order."""
     cluster, settings = broker.cluster, broker.settings
     if text := name_error(topic.name):
         return _TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
@@ -133,9 +133,10 @@ def _replicas(
 
 
 def _manual_assignment(broker: Broker, topic: RequestTopic) -> Sequence[Sequence[int]] | _TopicError:
-    """Return the replicas of a manual assignment, or its error.
+    """Return the broker ids of the replicas of each partition in a manual assignment, or the error of the assignment.
 
-    Partitions must be 0 to n; brokers must exist, without duplicates; all partitions need equally many replicas.
+    The partition indexes must be 0 to n without gaps. The brokers of a partition must exist, without duplicates. All
+    partitions must have the same number of replicas.
     """
     manual = "A manual partition assignment was specified, but"
     if topic.replication_factor != DEFAULT:

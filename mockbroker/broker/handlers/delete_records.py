@@ -17,7 +17,7 @@ UNKNOWN = -1
 
 
 def handle(broker: Broker, call: Call[DeleteRecordsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Delete records; if a partition is named twice, its last offset counts."""
+    """Delete the records before the requested offsets; of a duplicate partition, the last offset counts."""
     requested: dict[str, dict[int, int]] = {}
     for topic in call.request.topics:
         requested.setdefault(topic.name, {}).update(
@@ -39,7 +39,16 @@ def handle(broker: Broker, call: Call[DeleteRecordsRequest], now: float) -> Effe
 def _delete(
     broker: Broker, node: int, topic: str, index: int, offset: int, truncated: list[Partition]
 ) -> ResponseTopic.Partition:
-    """Delete records of a partition, and add it to ``truncated`` to complete delayed fetches of it."""
+    """Delete the records of a partition before an offset, and return the result.
+
+    Args:
+        broker: The state of the cluster.
+        node: Id of the broker that received the request.
+        topic: Topic name.
+        index: Partition index.
+        offset: New log start offset; HIGH_WATERMARK for the log end offset.
+        truncated: List to which the partition is added, so that its delayed fetches are completed.
+    """
     partition = broker.cluster.partition(topic, index)
     error = broker.leader_error(partition, node)
     if topic in INTERNAL:

@@ -23,7 +23,7 @@ DISABLED_SINCE = 3  # first version with TOPIC_DELETION_DISABLED
 
 
 def handle(broker: Broker, call: Call[DeleteTopicsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Delete topics. A topic that is named twice, or by name and by id, is not deleted, and gets one error."""
+    """Delete topics. A topic that the request contains twice, also by name and by id, gets one error instead."""
     request = call.request
     requested_topics = (
         request.topics if call.version >= 6 else [RequestTopic(name=name) for name in request.topic_names]
@@ -60,7 +60,7 @@ def handle(broker: Broker, call: Call[DeleteTopicsRequest], now: float) -> Effec
 
 
 def _response(topics: list[Topic]) -> ResponseTopic:
-    """Return the result of a topic. ``topics``: the topic, as often as the request names it."""
+    """Return the result of a topic. ``topics``: the topic, repeated for each of its entries in the request."""
     name, topic_id = topics[0].name, topics[0].topic_id
     if len(topics) == 1:
         return ResponseTopic(name=name, topic_id=topic_id, error_message=None)
@@ -74,7 +74,7 @@ def _duplicate(name: str | None, topic_id: UUID) -> ResponseTopic:
 
 
 def adapt_response(response: DeleteTopicsResponse, version: int) -> DeleteTopicsResponse:
-    """Add error messages, which exist from v5 on."""
+    """Return the response with error messages from v5 on, without them before v5."""
     for topic in response.responses:
         if version < 5:
             topic.error_message = None
@@ -106,7 +106,7 @@ def _error_message(requested: RequestTopic) -> str:
 
 
 def _split(broker: Broker, request: DeleteTopicsRequest) -> list[DeleteTopicsRequest]:
-    """Split a request by topics, unless it has duplicates, or both names and ids."""
+    """Split a request into slices of topics; return [] if it is small, has duplicates, or has both names and ids."""
     topics, names, size = request.topics, request.topic_names, broker.slice_size
     if max(len(topics), len(names)) <= size:
         return []

@@ -24,14 +24,14 @@ Resource = DescribeConfigsRequest.Resource
 Result = DescribeConfigsResponse.Result
 Config = Result.Config
 TOPIC, BROKER = 2, 4  # resource types
-CONFIG_SIZE = 10  # approximate size in bytes in a response, without name and value
+CONFIG_SIZE = 10  # approximate bytes of a configuration in a response, without name and value
 NOT_DESCRIBED = {8: "loggers of brokers", 16: "client metrics", 32: "groups"}  # by resource type
 INTEGER = re.compile(r"[+-]?\d{1,10}")
 WITHOUT_MESSAGE = {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}  # errors without a message
 
 
 def handle(broker: Broker, call: Call[DescribeConfigsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Describe each resource as often as it is named, as Kafka does."""
+    """Describe each resource in the request, duplicates included, as Kafka does."""
     requested = {_key(resource): resource for resource in call.request.resources}
     keys = map(_key, call.request.resources)
     results = broker.response_room().describe_each(keys, lambda key: _describe(broker, call, requested[key]), _size)
@@ -69,7 +69,7 @@ def _describe(broker: Broker, call: Call[DescribeConfigsRequest], requested: Res
 
 
 def _error_message(call: Call[DescribeConfigsRequest], requested: Resource) -> str:
-    """Return the error message of a resource: Kafka's, unless Kafka would describe the resource."""
+    """Return the error message of a resource; mockbroker has its own message only where Kafka returns no error."""
     name = requested.resource_name
     match requested.resource_type:
         case 2:
@@ -92,9 +92,9 @@ def _error_message(call: Call[DescribeConfigsRequest], requested: Resource) -> s
 
 
 def _adapt(config: Config, call: Call[DescribeConfigsRequest]) -> Config:
-    """Adapt a configuration to the version: v1 has synonyms, if requested, v3 the type.
+    """Adapt a configuration to the API version: synonyms exist from v1 on, if requested, and the type from v3 on.
 
-    In v0 is_default is always false, as in Kafka 3.9.
+    In v0, is_default is always false, as in Kafka 3.9.
     """
     if not call.request.include_synonyms:
         config.synonyms = []

@@ -15,7 +15,7 @@ MEMBER = 100  # approximate size in bytes of a member in a response, without met
 
 
 def handle(broker: Broker, call: Call[DescribeGroupsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Describe each group as often as it is named, as Kafka does."""
+    """Describe each group in the request, duplicates included, as Kafka does."""
     room = broker.response_room()
     groups = room.describe_each(call.request.groups, lambda group_id: _describe(broker, call, group_id), _size)
     return [Reply(call.ticket, DescribeGroupsResponse(groups=groups))]
@@ -42,7 +42,7 @@ def _describe(broker: Broker, call: Call[DescribeGroupsRequest], group_id: str) 
 
 
 def _not_found(broker: Broker, call: Call[DescribeGroupsRequest], group_id: str, text: str) -> Described:
-    """Describe a group that does not exist or is not classic: an error from v6 on, before that as Dead."""
+    """Return the description of a group that does not exist or is not classic: an error since v6, state Dead before."""
     described = Described(group_id=group_id, group_state=DEAD)
     if call.version >= 6:
         described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
@@ -53,7 +53,7 @@ def _not_found(broker: Broker, call: Call[DescribeGroupsRequest], group_id: str,
 
 
 def _report_operations(broker: Broker, call: Call[DescribeGroupsRequest], described: Described) -> None:
-    """Set the authorized operations, if requested."""
+    """Set the authorized operations in the description of a group, if the request asks for them."""
     if call.request.include_authorized_operations:
         older = broker.release.quirks.group_operations_before_4_0
         described.authorized_operations = GROUP_OPERATIONS_BEFORE_4_0 if older else GROUP_OPERATIONS

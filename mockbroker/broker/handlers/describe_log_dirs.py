@@ -1,4 +1,4 @@
-"""DescribeLogDirs: v0-4. Each broker has one fictitious log directory; sizes are those of the logs in memory."""
+"""DescribeLogDirs: v0-4. Each broker reports one fictitious log directory, with the sizes of the logs in memory."""
 
 from __future__ import annotations
 

@@ -14,11 +14,11 @@ from mockbroker.broker.handlers.handler import Handler
 from mockbroker.topics.model import name_error
 
 ResponseTopic = DescribeProducersResponse.Topic
-PRODUCER = 40  # approximate size in bytes in a response
+PRODUCER = 40  # approximate bytes of a producer in a response
 
 
 def handle(broker: Broker, call: Call[DescribeProducersRequest], now: float) -> Effects:  # noqa: ARG001
-    """Describe each partition as often as it is named, as Kafka does."""
+    """Describe each partition in the request, duplicates included, as Kafka does."""
     room = broker.response_room()
     partitions = [(topic.name, index) for topic in call.request.topics for index in topic.partition_indexes]
     described = iter(

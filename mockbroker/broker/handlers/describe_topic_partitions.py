@@ -1,7 +1,7 @@
 """DescribeTopicPartitions: v0. Not modelled: eligible leader replicas (always empty).
 
-The response has topics in the order of their names, up to the partition limit; the cursor is where the next page
-begins.
+The response contains topics sorted by name, up to a maximum number of partitions; the cursor contains the topic and
+partition at which the next page begins.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mockbroker.broker.partition_metadata import partition_metadata
 from mockbroker.topics.model import Cluster, Partition, Topic, legal_topic_name
 
 ResponseTopic = DescribeTopicPartitionsResponse.Topic
-MAX_PAGE = 2000  # partitions: Kafka's max.request.partition.size.limit
+MAX_PAGE = 2000  # maximum partitions in a response: Kafka's default of max.request.partition.size.limit
 
 
 def handle(broker: Broker, call: Call[DescribeTopicPartitionsRequest], now: float) -> Effects:  # noqa: ARG001
@@ -47,8 +47,8 @@ def _page(cluster: Cluster, names: list[str], first: dict[str, int], limit: int)
 
     Args:
         cluster: The cluster metadata.
-        names: Topic names in order.
-        first: By topic name, the first partition to return, if not 0.
+        names: Sorted topic names.
+        first: Index of the first partition to return, by topic name; 0 for other topics.
         limit: Maximum number of partitions of all topics together.
     """
     response = DescribeTopicPartitionsResponse()

@@ -11,11 +11,11 @@ from mockbroker.broker.handlers.handler import Handler
 from mockbroker.transactions.state import PREPARED
 
 ResponseTransaction = DescribeTransactionsResponse.Transaction
-TRANSACTION = 50  # approximate size in bytes in a response, without names and partitions
+TRANSACTION = 50  # approximate bytes of a transaction in a response, without names and partitions
 
 
 def handle(broker: Broker, call: Call[DescribeTransactionsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Describe each transactional id as often as it is named, as Kafka does."""
+    """Describe each transactional id in the request, duplicates included, as Kafka does."""
     room = broker.response_room()
     ids = call.request.transactional_ids
     transactions = room.describe_each(ids, lambda id_: _describe(broker, id_, call.client.node), _size)

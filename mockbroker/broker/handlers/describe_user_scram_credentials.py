@@ -27,7 +27,7 @@ def handle(broker: Broker, call: Call[DescribeUserScramCredentialsRequest], now:
 
 
 def _describe(users: Users, name: str, count: int) -> Result:
-    """Describe the credentials of a user. ``count``: how often the request names it."""
+    """Return the description of the credentials of a user. ``count``: number of entries of the user in the request."""
     if count > 1:
         text = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
         return Result(user=name, error_code=ErrorCode.DUPLICATE_RESOURCE, error_message=text)
@@ -43,7 +43,7 @@ def _describe(users: Users, name: str, count: int) -> Result:
 
 
 def _split(broker: Broker, request: DescribeUserScramCredentialsRequest) -> list[DescribeUserScramCredentialsRequest]:
-    """Split a request by users, unless it has duplicates."""
+    """Split a request into slices of users; return [] if it is small or has duplicates."""
     users, size = request.users or [], broker.slice_size
     if len(users) <= size or len({user.name for user in users}) < len(users):
         return []

@@ -1,4 +1,4 @@
-"""EndTxn: v0-5. From v5 on the response has the producer id and epoch of the next transaction (KIP-890)."""
+"""EndTxn: v0-5. From v5 on, the response contains the producer id and epoch of the next transaction (KIP-890)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mockbroker.broker.handlers.handler import Handler
 from mockbroker.transactions import rules
 from mockbroker.transactions.state import Identity
 
-FENCED_SINCE = 2  # first version with PRODUCER_FENCED
+FENCED_SINCE = 2  # first version that returns PRODUCER_FENCED
 KIP_890_SINCE = 5
 
 

@@ -1,4 +1,4 @@
-"""FindCoordinator: v0-6. For groups and transactional ids. Not modelled: share groups (INVALID_REQUEST)."""
+"""FindCoordinator: v0-6, for groups and transactional ids. Not modelled: share groups (INVALID_REQUEST)."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from mockbroker.broker.broker import Broker
 
 
 class Operation(IntEnum):
-    """An operation of ACLs. Source: Kafka's AclOperation."""
+    """An operation that an ACL can allow, with its number in Kafka. Source: Kafka's AclOperation."""
 
     READ = 3
     WRITE = 4
@@ -47,10 +47,11 @@ class Handler:
     """The handler of an API.
 
     Attributes:
-        versions: The versions that can be served; an emulated release may serve fewer.
-        handle: Handles a request: reads the version-dependent fields, calls the core and returns effects. It never
-            waits and never encodes.
-        adapt_response: Adapts a response to an older version, also that of a delayed request; None if not needed.
+        versions: API versions that the handler implements; an emulated release may serve fewer.
+        handle: Function that handles a request: reads the version-dependent fields, calls the core and returns effects.
+            The function never waits and never encodes.
+        adapt_response: Function that returns a response adapted to an older API version, also the response to a delayed
+            request; None if no response needs it.
     """
 
     versions: Versions

@@ -12,7 +12,7 @@ from mockbroker.broker.handlers.handler import Handler
 from mockbroker.transactions import rules
 from mockbroker.transactions.state import NO_EPOCH, NO_PRODUCER, Identity
 
-FENCED_SINCE = 4  # first version with PRODUCER_FENCED
+FENCED_SINCE = 4  # first version that returns PRODUCER_FENCED
 
 
 def handle(broker: Broker, call: Call[InitProducerIdRequest], now: float) -> Effects:

@@ -43,14 +43,14 @@ def handle(broker: Broker, call: Call[JoinGroupRequest], now: float) -> Effects:
 
 
 def adapt_response(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
-    """Before v7 the name of a missing protocol is empty instead of null."""
+    """Return the response with "" instead of null for a missing protocol name before v7."""
     if version < 7 and response.protocol_name is None:
         return replace(response, protocol_name="")
     return response
 
 
 def _validate(broker: Broker, call: Call[JoinGroupRequest]) -> ErrorCode:
-    """Return the first error in Kafka's order: group id, session timeout, coordinator."""
+    """Return the first error of a request in Kafka's order (group id, session timeout, coordinator), or NONE."""
     request, settings = call.request, broker.settings
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
@@ -61,7 +61,7 @@ def _validate(broker: Broker, call: Call[JoinGroupRequest]) -> ErrorCode:
 
 
 def _id_prefix(call: Call[JoinGroupRequest]) -> str:
-    """Return the prefix of a new member id; franz-go expects the instance id of a static member there."""
+    """Return the prefix of a new member id: client id, or instance id of a static member, as franz-go expects."""
     instance_id = call.request.group_instance_id
     return call.client.client_id if instance_id is None else instance_id
 

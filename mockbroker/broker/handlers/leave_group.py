@@ -24,7 +24,7 @@ def handle(broker: Broker, call: Call[LeaveGroupRequest], now: float) -> Effects
 
 
 def adapt_response(response: LeaveGroupResponse, version: int) -> LeaveGroupResponse:
-    """Before v3 the response has only the error code of the one member."""
+    """Return the response for the API version: before v3, only the error code of the one member."""
     if version >= 3:
         return response
     errors = [member.error_code for member in response.members]

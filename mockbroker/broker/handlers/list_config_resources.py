@@ -1,4 +1,4 @@
-"""ListConfigResources: v0-1. v0 lists only client metrics. There are no client metrics or group configurations."""
+"""ListConfigResources: v0-1. Not modelled: client metrics (the only resources that v0 lists), group configurations."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING
 SUPPORTED_SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}  # first version
 CONSUMER_REPLICA_ID = -1  # replica_id of consumers
 READ_COMMITTED = 1
-LOOKUP_COST = 200  # elements of a slice: the records of a batch are decoded
+LOOKUP_COST = 200  # elements of a slice that a lookup by timestamp counts as, because it decodes records
 ResponsePartition = ListOffsetsResponse.Topic.Partition
 
 
@@ -29,7 +29,7 @@ def handle(broker: Broker, call: Call[ListOffsetsRequest], now: float) -> Effect
 
 
 def _list_offsets(broker: Broker, call: Call[ListOffsetsRequest], now: float) -> Steps:
-    """List the offset of each partition; a duplicate partition is rejected, with one result."""
+    """List the offset of each partition, in slices. A duplicate partition is rejected, with one result."""
     remaining = broker.slice_size
     counts = Counter(
         (topic.name, partition.partition_index) for topic in call.request.topics for partition in topic.partitions
@@ -67,7 +67,7 @@ def _list_offset(
     if error or partition is None:
         return ResponsePartition(partition_index=index, error_code=error)
     if call.version == 0:
-        offsets = _segments(partition.log, requested.timestamp, broker.wall_ms(now))
+        offsets = _offsets_before(partition.log, requested.timestamp, broker.wall_ms(now))
         return ResponsePartition(partition_index=index, old_style_offsets=offsets[: max(requested.max_num_offsets, 0)])
     try:
         listed = _lookup(partition, requested.timestamp, _readable_end(partition, call.request))
@@ -83,8 +83,16 @@ def _list_offset(
     return result
 
 
-def _segments(log: PartitionLog, timestamp: int, now_ms: int) -> list[int]:
-    """Return the end and the start of the log, if they existed at that time."""
+def _offsets_before(log: PartitionLog, timestamp: int, now_ms: int) -> list[int]:
+    """Return the offsets of a ListOffsets v0 response, newest first.
+
+    These are the end and the start of the log, each only if it existed at the timestamp.
+
+    Args:
+        log: The log of the partition.
+        timestamp: Timestamp of the request in milliseconds since 1970, or EARLIEST or LATEST.
+        now_ms: The present time in milliseconds since 1970.
+    """
     if timestamp == EARLIEST or log.start == log.end:
         existed = timestamp in (LATEST, EARLIEST) or timestamp >= now_ms
         return [log.start] if existed else []
@@ -98,13 +106,16 @@ def _is_supported(timestamp: int, version: int) -> bool:
 
 
 def _readable_end(partition: Partition, request: ListOffsetsRequest) -> int:
-    """Return the end of the log for the client: for consumers with read_committed the last stable offset."""
+    """Return the offset up to which the client can read: for read_committed consumers the last stable offset."""
     committed = request.isolation_level == READ_COMMITTED and request.replica_id == CONSUMER_REPLICA_ID
     return partition.last_stable if committed else partition.log.end
 
 
 def _lookup(partition: Partition, timestamp: int, end: int) -> tuple[int, int] | None:
-    """Return offset and timestamp, which is -1 unless the request is about timestamps; None if there is none."""
+    """Return the offset for a timestamp and its record's timestamp; None if there is no such offset before ``end``.
+
+    The returned timestamp is -1 for the start and the end of the log.
+    """
     log = partition.log
     match timestamp:
         case -1:

@@ -42,7 +42,7 @@ def handle(broker: Broker, call: Call[ListTransactionsRequest], now: float) -> E
 
 
 def _exceeds_duration(txn: Transaction, duration_ms: int, now: float) -> bool:
-    """Return whether a transaction has run for longer. As in Kafka, an id without a transaction always has."""
+    """Return whether a transaction runs for more than ``duration_ms``; True without a transaction, as in Kafka."""
     return duration_ms < 0 or txn.started is None or (now - txn.started) * 1000 > duration_ms
 
 

@@ -1,6 +1,6 @@
 """Metadata: v0-13. Not modelled: racks.
 
-As in Kafka, a topic that the request creates gets UNKNOWN_TOPIC_OR_PARTITION once, and exists for the next request.
+As in Kafka, a request that creates a topic gets UNKNOWN_TOPIC_OR_PARTITION for it; the next request gets the topic.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TOP_LEVEL_ERROR_SINCE = 13  # first version with a top-level error code
 
 
 def handle(broker: Broker, call: Call[MetadataRequest], now: float) -> Effects:  # noqa: ARG001
-    """Respond from the cache if an equal request was handled since the last change of the metadata."""
+    """Return the cached response if an equal request was handled since the last change of the metadata."""
     request, epoch = call.request, broker.cluster.epoch
     requested = (
         None if request.topics is None else tuple([(topic.name, topic.topic_id.int) for topic in request.topics])
@@ -52,7 +52,7 @@ def handle(broker: Broker, call: Call[MetadataRequest], now: float) -> Effects: 
 
 
 def _respond(broker: Broker, call: Call[MetadataRequest], epoch: int, key: Hashable) -> Steps:
-    """Build a response, and cache it unless the metadata has changed, for instance because a topic was created."""
+    """Build a response in slices; cache it unless the metadata changed meanwhile, for example by a created topic."""
     response = yield from _build_response(broker, call)
     if broker.cluster.epoch != epoch or call.client.node in broker.frozen_metadata:
         return [Reply(call.ticket, response)]
@@ -123,7 +123,7 @@ def _with_partitions(
 
 
 def _report_operations(request: MetadataRequest, response: MetadataResponse) -> None:
-    """Set the authorized operations, if requested, also of topics that do not exist, except for unknown ids."""
+    """Set the requested authorized operations, also of topic names that do not exist, but not of unknown topic ids."""
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     if request.include_topic_authorized_operations:
@@ -133,9 +133,9 @@ def _report_operations(request: MetadataRequest, response: MetadataResponse) -> 
 
 
 def _request_error(version: int, requested: Sequence[RequestTopic]) -> ErrorCode:
-    """Return the error of the whole request, or NONE. With an error, Kafka returns it for every topic, and no brokers.
+    """Return the error of the whole request, or NONE. As in Kafka, the response has the error for every topic.
 
-    v10 and v11 have topic ids but do not accept them. A topic without id must have a name.
+    v10 and v11 have a field for topic ids but do not accept them. A topic without an id must have a name.
     """
     by_id, unnamed = any(t.topic_id != ZERO_UUID for t in requested), any(t.name is None for t in requested)
     if version < IDS_SINCE:
@@ -155,7 +155,7 @@ def _by_id(cluster: Cluster, topic_id: UUID) -> TopicResult:
 
 
 def _creates_topics(broker: Broker, call: Call[MetadataRequest], metadata: Cluster, names: Collection[str]) -> bool:
-    """Return whether missing topics are created: all of them, or none if they have too many partitions."""
+    """Return whether to create the topics that do not exist; False if their partitions exceed MAX_NEW_PARTITIONS."""
     allowed = call.version < 4 or call.request.allow_auto_topic_creation
     if not allowed or not broker.settings.auto_create_topics_enable:
         return False
@@ -164,7 +164,14 @@ def _creates_topics(broker: Broker, call: Call[MetadataRequest], metadata: Clust
 
 
 def _by_name(broker: Broker, metadata: Cluster, name: str, *, create: bool) -> TopicResult:
-    """Return the result of a topic; create it if ``create``. ``metadata``: the cluster as the broker sees it."""
+    """Return the result of a topic, and create the topic if it does not exist and ``create`` is True.
+
+    Args:
+        broker: The state of the cluster.
+        metadata: The cluster metadata that the broker reports, which may be outdated.
+        name: Topic name.
+        create: True to create the topic.
+    """
     if name in metadata.topics:
         return _topic_result(metadata.topics[name])
     if not legal_topic_name(name):

@@ -26,7 +26,7 @@ KnownPartition = tuple[Topic, RequestTopic, RequestPartition]
 
 
 class _ResponseBuilder:
-    """Builds the response. Partitions that do not exist come first, as in Kafka."""
+    """The builder of the response; partitions that do not exist come first, as in Kafka."""
 
     def __init__(self) -> None:
         self.topics: dict[object, OffsetCommitResponse.Topic] = {}
@@ -87,7 +87,7 @@ def _known_partitions(
 
 
 def _admit(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> tuple[CoordinatedGroup | None, ErrorCode]:
-    """Return the group, or the error of all partitions. An empty group id is allowed."""
+    """Return the group that a client may commit to, or None and the error of all partitions. Group id "" is valid."""
     request = call.request
     if error := broker.coordinator_error(request.group_id, call.client.node):
         return None, error

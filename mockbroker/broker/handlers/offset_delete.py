@@ -19,7 +19,12 @@ ResponseTopic = OffsetDeleteResponse.Topic
 
 @dataclass(slots=True)
 class _TopicResult:
-    """The result of a topic, also if it is named more than once. Partitions that do not exist come first."""
+    """The result of all entries of a topic in the request.
+
+    Attributes:
+        missing: Results of partitions that do not exist, which come first in the response.
+        existing: Results of partitions that exist.
+    """
 
     missing: list[ResponseTopic.Partition] = field(default_factory=list)
     existing: list[ResponseTopic.Partition] = field(default_factory=list)

@@ -22,7 +22,7 @@ from mockbroker.groups.offsets import Committed, Offsets
 
 NONE = ErrorCode.NONE
 NO_OFFSET = Committed(offset=-1)
-PARTITION_SIZE = 20  # approximate size in bytes in a response, without metadata
+PARTITION_SIZE = 20  # approximate bytes of a partition in a response, without metadata
 EMPTY_OFFSETS = Offsets()
 Group = OffsetFetchResponse.Group
 Topic = OffsetFetchResponse.Topic
@@ -38,11 +38,11 @@ PartitionResult = TypeVar(
 
 @dataclass(slots=True)
 class _Slice:
-    """The budget of a slice.
+    """The counter of the partitions that are read in the present slice.
 
     Attributes:
-        size: Partitions of a slice.
-        remaining: Partitions that may still be read in this slice.
+        size: Maximum number of partitions of a slice.
+        remaining: Number of partitions that may still be read in the present slice.
     """
 
     size: int
@@ -56,7 +56,7 @@ class _Slice:
         return self.remaining <= 0
 
     def next(self) -> Effects:
-        """Begin the next slice; return the effects of this one, which has none."""
+        """Begin the next slice; return the effects of the present slice: always []."""
         self.remaining = self.size
         return []
 
@@ -67,8 +67,8 @@ class _VisibleOffsets:
 
     Attributes:
         offsets: The offsets of the group.
-        stable: Whether offsets that are pending in a transaction are errors (``require_stable``).
-        room: The size limit of the response.
+        stable: Whether to return an error for an offset that is pending in a transaction (``require_stable``).
+        room: Counter of the size of the response.
     """
 
     offsets: Offsets
@@ -90,7 +90,16 @@ class _VisibleOffsets:
         room: Room,
         slice_: _Slice,
     ) -> _VisibleOffsets:
-        """Return the offsets of a group, as a copy if they are read in several slices, so that they are consistent."""
+        """Return the offsets of a group; a consistent copy if they are read in several slices.
+
+        Args:
+            broker: The state of the cluster.
+            call: The request.
+            group_id: Group id; a group that does not exist has no offsets.
+            requested: Topics in the request; None for all topics.
+            room: Counter of the size of the response.
+            slice_: Counter of the partitions in the present slice.
+        """
         group = broker.groups.get(group_id)
         offsets = group.offsets if group else EMPTY_OFFSETS  # a missing group is no error
         size = (
@@ -226,7 +235,7 @@ def _fetch_group(
 
 
 def _requested_topic(broker: Broker, version: int, requested: OffsetFetchRequest.Group.Topic) -> _RequestedTopic:
-    """Return name, id and partitions of a requested topic. From v10 on requests have topic ids."""
+    """Return name, topic id, partition indexes and error of a requested topic, which has a topic id from v10 on."""
     if version < IDS_SINCE:
         return requested.name, None, requested.partition_indexes, NONE
     topic = broker.cluster.by_id.get(requested.topic_id)

@@ -29,7 +29,7 @@ NONE = ErrorCode.NONE
 RequestTopic = ProduceRequest.Topic
 ResponsePartition = ProduceResponse.Topic.Partition
 NOT_ADDED = "Partition was not added to the transaction"
-ABORTABLE_SINCE = 11  # first version with TRANSACTION_ABORTABLE
+ABORTABLE_SINCE = 11  # first version that returns TRANSACTION_ABORTABLE
 KIP_890_SINCE = 12  # first version that adds partitions to the transaction
 TRANSACTIONAL_AT = CRC_FROM + 1  # offset in a batch of the byte with the transactional bit
 MAGIC_2 = 2
@@ -37,8 +37,8 @@ NO_APPEND_TIME = -1
 VERSION_OF_BATCHES_BEFORE_V3 = 7  # record batches in v0-2 are validated as in this version
 ACKS = (-1, 0, 1)  # all, none, leader
 ALL = -1
-APPEND_COST = 3  # elements of a slice per partition
-BYTES_PER_ELEMENT = 16_384  # size of records that counts as one more element
+APPEND_COST = 3  # elements of a slice that a partition counts as
+BYTES_PER_ELEMENT = 16_384  # bytes of records that count as one more element
 MIN_IN_SYNC = "min.insync.replicas"
 
 
@@ -87,7 +87,7 @@ def _response_topic(requested: RequestTopic, results: list[ResponsePartition]) -
 
 
 def _without_duplicates(requested: list[RequestTopic]) -> list[RequestTopic]:
-    """Merge duplicate topics and partitions; the last data of a duplicate partition counts."""
+    """Return the topics with duplicate topics and partitions merged; of a duplicate partition, the last data counts."""
     partitions_by_topic: dict[tuple[str, UUID], dict[int, RequestTopic.Partition]] = {}
     for topic in requested:
         partitions = partitions_by_topic.setdefault((topic.name, topic.topic_id), {})
@@ -99,7 +99,7 @@ def _without_duplicates(requested: list[RequestTopic]) -> list[RequestTopic]:
 
 
 def _add_to_transaction(broker: Broker, call: Call[ProduceRequest], transactional_id: str, now: float) -> None:
-    """Add the partitions of a request to the transaction at once, so that it is written once (KIP-890).
+    """Add all partitions of a request to the transaction at once, so that the transaction is logged once (KIP-890).
 
     Errors of single partitions are reported when their batches are appended.
     """
@@ -123,7 +123,7 @@ def _add_to_transaction(broker: Broker, call: Call[ProduceRequest], transactiona
 
 
 def _has_transactions(request: ProduceRequest) -> bool:
-    """Return whether a batch is transactional."""
+    """Return whether a request contains a transactional batch."""
     for topic in request.topic_data:  # plain loops, because every request is checked
         for data in topic.partition_data:
             records = data.records
@@ -236,7 +236,7 @@ def _lacks_replicas(broker: Broker, topic: Topic | None, partition: Partition | 
 def _transaction_error(
     broker: Broker, call: Call[ProduceRequest], partition: Partition, batch: Batch, now: float
 ) -> ErrorCode:
-    """Return the coordinator's error, or NONE if the partition is part of the ongoing transaction (KIP-890)."""
+    """Return the coordinator's error for a transactional batch, or NONE if its partition is in the transaction."""
     producer = Identity(batch.producer_id, batch.producer_epoch)
     if partition.producers.is_open(producer.producer_id, producer.epoch if broker.release.kip890 else None):
         return NONE
@@ -255,7 +255,14 @@ def _transaction_error(
 def _append_batch(
     partition: Partition, batch: Batch, appended: list[Partition], *, starts_at_zero: bool
 ) -> ResponsePartition:
-    """Append a batch, unless it is a duplicate or out of order."""
+    """Append a batch, unless it is a duplicate or out of order, and return the result.
+
+    Args:
+        partition: The partition.
+        batch: The batch.
+        appended: List to which the partition is added if the batch is appended.
+        starts_at_zero: True if a producer that is new to the partition must start with sequence 0 (KIP-890).
+    """
     log = partition.log
     outcome: Appended | ErrorCode = ErrorCode.INVALID_RECORD
     if _is_valid_for_log(batch):
@@ -278,9 +285,14 @@ def _append_batch(
 
 
 def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode | None:
-    """Validate the records of a partition; return their only batch, or an error.
+    """Validate the records of a partition; return their only batch, an error, or None for an empty message set (v0-2).
 
-    A truncated batch after it is ignored, as in Kafka. An empty message set (v0-2) is valid: None.
+    A truncated second batch is ignored, as in Kafka.
+
+    Args:
+        records: The records of the partition in the request.
+        version: API version of the request.
+        limit: Maximum size of a message of a message set, in bytes.
     """
     if version < PRODUCE_BATCHES_SINCE:
         if records is None:
@@ -308,7 +320,10 @@ def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode 
 
 
 def _rejection(broker: Broker, batch: Batch, rules: RecordRules, partition: Partition, now_ms: int) -> Rejection | None:
-    """Return why records are rejected, or None. Records are decoded only if the header or a setting requires it."""
+    """Return the rejection of a batch with invalid records; None if the batch is accepted.
+
+    Records are decoded only if the header of the batch or a setting requires it.
+    """
     if not (rules.need_records(batch, now_ms) or broker.settings.mockbroker_check_records):
         return None
     try:
@@ -337,13 +352,13 @@ def _is_only_batch(batch: Batch, records: bytes) -> bool:
 
 
 def _is_valid_for_log(batch: Batch) -> bool:
-    """Return whether a batch has a correct record count, begins at offset 0 and is no control batch."""
+    """Return whether a batch has a correct record count, begins at offset 0 and is not a control batch."""
     is_counted = batch.count > 0 and batch.last_offset_delta == batch.count - 1
     return is_counted and batch.base_offset == 0 and not batch.control
 
 
 def _may_be_truncated(records: bytes) -> bool:
-    """Return whether incomplete records begin with a header with a valid batch length."""
+    """Return whether incomplete records begin with a complete batch header that contains a valid batch length."""
     if len(records) < HEADER.size:
         return False
     length: int = HEADER.unpack_from(records)[1]

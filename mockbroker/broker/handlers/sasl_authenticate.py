@@ -1,4 +1,4 @@
-"""SaslAuthenticate: v0-2. This handler gets requests that are out of order: without SASL, or after authentication.
+"""SaslAuthenticate: v0-2. The handler gets only requests at the wrong time: without SASL, or after authentication.
 
 The authentication itself is a stage of the connection (mockbroker/broker/authentication.py).
 """

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: v0-5. From v5 on it also adds the group to the transaction (KIP-890)."""
+"""TxnOffsetCommit: v0-5. From v5 on, the request also adds the group to the transaction (KIP-890)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mockbroker.groups.offsets import Committed, is_metadata_too_large
 from mockbroker.transactions.state import Identity
 
 NONE = ErrorCode.NONE
-ABORTABLE_SINCE = 4  # first version with TRANSACTION_ABORTABLE
+ABORTABLE_SINCE = 4  # first version that returns TRANSACTION_ABORTABLE
 KIP_890_SINCE = 5
 RequestPartition = TxnOffsetCommitRequest.Topic.Partition
 ResponseTopic = TxnOffsetCommitResponse.Topic
@@ -46,7 +46,7 @@ def handle(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> Ef
 
 
 def _admit(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> tuple[CoordinatedGroup | None, ErrorCode]:
-    """Return the group if the producer and the member are valid, else the error of all partitions."""
+    """Return the group if the producer and the member are valid, else None and the error of all partitions."""
     request = call.request
     if error := broker.group_error(request.group_id, call.client.node):
         return None, error
