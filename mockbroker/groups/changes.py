@@ -1,8 +1,8 @@
-"""State objects that record their own changes, from which the records to write are derived.
+"""State objects that record which fields have changed, so that only the affected records are written.
 
 Setting a field, and setting or deleting a key of a table, is a change unless the class lists the field as transient.
-So a new field is persisted by default; a field that should have been transient costs one comparison with the record
-that was written last.
+So a new field is persisted by default. If a field is missing in the list, the only cost is a comparison with the
+record that was written last.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ V = TypeVar("V")
 
 
 class Changes(dict[str, dict[Any, None]]):
-    """The names of changed fields; for a table, with its changed keys."""
+    """The changed keys by field name; None is the key for a field that was set as a whole."""
 
     def add(self, field: str, key: object = None) -> None:
-        """Record a change of a field, or of one key of a table."""
+        """Record a change of a field; ``key``: the changed key of a table, None for the whole field."""
         keys = self.get(field)
         if keys is None:
             self[field] = {key: None}
@@ -34,7 +34,7 @@ class Recorded:
     unless they are Recorded themselves.
 
     Attributes:
-        TRANSIENT: Names of fields that are not persisted, and so are not recorded.
+        TRANSIENT: Names of fields that are not persisted; changes of these fields are not recorded.
         changes: The changes since the records were written last.
     """
 
@@ -63,7 +63,7 @@ class Recorded:
         set_field(self, name, value)
 
     def record_in(self, changes: Changes) -> None:
-        """Record future changes in the Changes of the object that this one is a part of."""
+        """Record later changes in ``changes``, such as those of the group that contains this member."""
         set_field(self, "changes", changes)
 
     def _record_differences(self, name: str, table: Mapping[Any, Any]) -> None:
@@ -77,7 +77,7 @@ class Recorded:
 
 
 class RecordedTable(dict[K, V]):
-    """A dict in a field of a Recorded object. Reading is as fast as with a dict."""
+    """A dict in a field of a Recorded object that records the changed keys. Reading is as fast as with a dict."""
 
     __slots__ = ("_changes", "_field")
 
@@ -108,22 +108,22 @@ class RecordedTable(dict[K, V]):
         return key, value
 
     def clear(self) -> None:
-        """Remove all entries."""
+        """Remove all entries, and record the changes."""
         for key in list(self):
             del self[key]
 
     def update(self, entries: Mapping[K, V] | Iterable[tuple[K, V]] = (), /) -> None:  # type: ignore[override]
-        """Set several entries."""
+        """Set several entries, and record the changes."""
         for key, value in dict(entries).items():
             self[key] = value
 
     def setdefault(self, key: K, default: Any = None) -> Any:
-        """Return an entry; set it first if it is missing."""
+        """Return the value of a key; if the key is missing, set it to ``default`` first and record the change."""
         if key not in self:
             self[key] = default
         return self[key]
 
     def __ior__(self, entries: Any) -> Any:  # type: ignore[misc]
-        """Set several entries."""
+        """Set several entries, and record the changes."""
         self.update(entries)
         return self

@@ -13,7 +13,7 @@ from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.changes import Recorded
 from mockbroker.groups.offsets import Offsets
 
-DEAD = "Dead"  # the state that DescribeGroups reports for a group that does not exist
+DEAD = "Dead"  # state in DescribeGroups for a group that does not exist
 
 Timer: TypeAlias = tuple[str, str]  # the key of a timer in a group: kind, and member id or ""
 
@@ -40,14 +40,14 @@ class GroupMember(Protocol):
 
 
 class CoordinatedGroup(Recorded, ABC):
-    """The state of one group. Its behavior is in its GroupType.
+    """The state of one group of any type; the GroupType implements the behavior.
 
     Attributes:
         type_name: Name of the group type, as ListGroups reports it.
         group_id: Group id.
-        timers: Deadlines of the group and its members.
+        timers: Deadlines of the group and its members, in seconds.
         offsets: Committed offsets.
-        changes: Fields that changed since the records were written last (changes.py), without transient ones.
+        changes: Persisted fields that have changed since the records were written last (changes.py).
     """
 
     __slots__ = ()
@@ -64,7 +64,7 @@ class CoordinatedGroup(Recorded, ABC):
     @property
     @abstractmethod
     def state_name(self) -> str:
-        """The state, as ListGroups reports it."""
+        """Name of the state, as ListGroups reports it."""
 
     @property
     @abstractmethod
@@ -74,7 +74,7 @@ class CoordinatedGroup(Recorded, ABC):
     @property
     @abstractmethod
     def protocol_type(self) -> str:
-        """The protocol type, as ListGroups reports it."""
+        """Protocol type, as ListGroups reports it; "" before the first member joins a classic group."""
 
     @property
     def empty(self) -> bool:
@@ -83,7 +83,7 @@ class CoordinatedGroup(Recorded, ABC):
 
     @property
     def pending_member_count(self) -> int:
-        """Number of member ids that were assigned by MEMBER_ID_REQUIRED and not used yet (KIP-394)."""
+        """Number of member ids assigned with MEMBER_ID_REQUIRED that no JoinGroup has used yet (KIP-394)."""
         return 0
 
     @property
@@ -99,7 +99,7 @@ class CoordinatedGroup(Recorded, ABC):
 
 @dataclass(frozen=True, slots=True)
 class RegisterGroup:
-    """The effect of registering a group under its id. It is new, or replaces the group with this id."""
+    """The effect that registers a new group, or replaces the group with the same id."""
 
     group: CoordinatedGroup
 
@@ -110,7 +110,15 @@ GroupEffects: TypeAlias = Sequence[Effect | RegisterGroup]
 def member_note(
     group: CoordinatedGroup, event: EventKind, member: GroupMember, reason: str = "", *, generation: int | None = None
 ) -> Note:
-    """Return an event about a member, for the journal. ``generation``: that of the group if None."""
+    """Return a journal event about a member.
+
+    Args:
+        group: The group.
+        event: Kind of the event.
+        member: The member.
+        reason: Reason for the event; "" for none.
+        generation: Generation or epoch in the event; None for that of the group.
+    """
     return Note(
         event=event,
         group=group.group_id,
@@ -122,5 +130,5 @@ def member_note(
 
 
 def as_type(group: CoordinatedGroup | None, group_class: type[G]) -> G | None:
-    """Return the group if it has this class, else None."""
+    """Return the group if it is an instance of exactly this class, else None."""
     return group if type(group) is group_class else None

@@ -1,4 +1,4 @@
-"""The events that a group receives: requests, independent of their version. Times are in seconds."""
+"""The requests that a group receives as events, independent of the request version. Times are in seconds."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ class Join:
     """A JoinGroup request.
 
     Attributes:
-        ticket: The request, for the response.
-        member_id: Member id; empty for a new member.
-        instance_id: ``group.instance.id`` of a static member.
-        new_member_id: The member id to assign if ``member_id`` is empty.
-        require_member_id: Whether a dynamic member without a member id gets MEMBER_ID_REQUIRED (KIP-394).
+        ticket: Ticket of the request, with which its response is sent.
+        member_id: Member id; "" for a new member.
+        instance_id: ``group.instance.id`` of a static member; None for a dynamic member.
+        new_member_id: Member id to assign if ``member_id`` is empty.
+        require_member_id: Whether a JoinGroup of a dynamic member without member id is answered with
+            MEMBER_ID_REQUIRED (KIP-394).
         supports_skipping_assignment: Whether the client supports ``skip_assignment`` in the response (KIP-814).
         client_id: The ``client.id`` of the request header.
         client_host: Address of the client.
-        session_timeout: Session timeout.
-        rebalance_timeout: Rebalance timeout.
+        session_timeout: Session timeout in seconds.
+        rebalance_timeout: Rebalance timeout in seconds.
         protocol_type: Protocol type, such as ``consumer``.
         protocols: Names and metadata of the supported protocols, in order of preference.
-        reason: Why the member joins (KIP-800).
+        reason: Why the member joins (KIP-800); "" if the client did not send a reason.
     """
 
     ticket: Ticket
@@ -49,13 +50,13 @@ class Sync:
     """A SyncGroup request.
 
     Attributes:
-        ticket: The request, for the response.
+        ticket: Ticket of the request, with which its response is sent.
         member_id: Member id.
-        instance_id: ``group.instance.id`` of a static member.
+        instance_id: ``group.instance.id`` of a static member; None for a dynamic member.
         generation: Generation of the member.
-        protocol_type: Protocol type; None is not checked.
-        protocol_name: Selected protocol; None is not checked.
-        assignments: Assignments by member id, sent by the leader.
+        protocol_type: Protocol type, which is checked unless None.
+        protocol_name: Selected protocol, which is checked unless None.
+        assignments: Encoded assignments by member id in the leader's request; empty for other members.
     """
 
     ticket: Ticket
@@ -102,16 +103,16 @@ class ConsumerHeartbeat:
     """A ConsumerGroupHeartbeat request (KIP-848). None means that a field has not changed.
 
     Attributes:
-        ticket: The request, for the response.
+        ticket: Ticket of the request, with which its response is sent.
         member_id: Member id.
-        epoch: Member epoch: 0 joins, -1 leaves, -2 is a static member that leaves temporarily.
+        epoch: Member epoch, or 0 to join, -1 to leave, -2 for a static member that leaves temporarily.
         instance_id: ``group.instance.id`` of a static member.
         rack_id: Rack of the client.
         client_id: The ``client.id`` of the request header.
         client_host: Address of the client.
-        rebalance_timeout: Time to revoke partitions.
+        rebalance_timeout: Maximum time in seconds in which the member revokes partitions.
         topics: Names of the subscribed topics.
-        regex: Subscribed regular expression.
+        regex: Subscribed regular expression; "" for no regular expression.
         assignor: Server-side assignor that the member requests.
         owned_partitions: Topic ids and indexes of the partitions that the member owns.
     """
@@ -131,7 +132,7 @@ class ConsumerHeartbeat:
 
     @property
     def is_full_request(self) -> bool:
-        """Whether the request has all fields; then the response has the whole assignment."""
+        """Whether the request contains all fields; then the response contains the whole assignment."""
         subscribed = self.topics is not None or self.regex is not None
         return self.epoch == 0 or (
             subscribed and self.rebalance_timeout is not None and self.owned_partitions is not None
@@ -143,8 +144,8 @@ class Commit:
     """The sender of an OffsetCommit or TxnOffsetCommit request; the offsets are not part of it.
 
     Attributes:
-        member_id: Member id; may be empty.
-        instance_id: ``group.instance.id`` of a static member.
+        member_id: Member id; "" if the client is not a member.
+        instance_id: ``group.instance.id`` of a static member; None for a dynamic member.
         generation: Generation or member epoch; negative if the client is not a member.
         supports_member_epochs: Whether the request version supports member epochs (OffsetCommit v9).
     """
@@ -156,5 +157,5 @@ class Commit:
 
     @property
     def has_member_identity(self) -> bool:
-        """Whether the request has a generation, member id or instance id."""
+        """Whether the request contains a generation, a member id or an instance id."""
         return self.generation >= 0 or bool(self.member_id) or self.instance_id is not None

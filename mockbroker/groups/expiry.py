@@ -14,13 +14,13 @@ from mockbroker.groups.offsets import Committed, Offsets
 def delete_expired(
     offsets: Offsets, retention_start: RetentionStart, now: float, retention: float
 ) -> list[tuple[str, int]]:
-    """Delete the offsets that have expired at ``now``; return their topics and partitions.
+    """Delete the offsets that have expired at ``now``; return the topics and partitions of these offsets.
 
     Offsets with a pending transactional offset do not expire.
 
     Args:
         offsets: The committed offsets of a group.
-        retention_start: Start of the retention time of an offset.
+        retention_start: Function that returns the start of the retention time of an offset.
         now: The current time in seconds.
         retention: The retention time in seconds.
     """
@@ -36,7 +36,13 @@ def delete_expired(
 
 
 def next_expiry(offsets: Offsets, retention_start: RetentionStart, retention: float) -> float:
-    """Return the time when the next offset can expire if the group does not change; inf if none expires."""
+    """Return the time in seconds at which the next offset expires if the group does not change; inf if none expires.
+
+    Args:
+        offsets: The committed offsets of a group.
+        retention_start: Function that returns the start of the retention time of an offset.
+        retention: The retention time in seconds.
+    """
     first = inf
     for (topic, _), committed in offsets.committed.items():
         start = retention_start(topic, committed)

@@ -60,10 +60,10 @@ class Context:
     Attributes:
         cluster: The topics and brokers.
         settings: The settings of the brokers.
-        new_uuid: Returns a new UUID.
-        quirks: Differences of the release's coordinator (release.py).
+        new_uuid: Function that returns a new UUID.
+        quirks: Behaviors in which the coordinator of the emulated release differs (release.py).
         uniform_release: The release whose ``uniform`` assignor is used (release.py).
-        join_settle: The least time in seconds between the last JoinGroup and the end of an initial rebalance delay.
+        join_settle: Minimum time in seconds between the last JoinGroup and the end of an initial rebalance delay.
         pending_member_count: Number of pending members in all groups.
         conversions: Functions that may convert a group to another type when members leave, by name of its type.
     """
@@ -79,7 +79,11 @@ class Context:
     _shared_objects: dict[type, Any] = field(default_factory=dict)
 
     def shared(self, kind: type[T]) -> T:
-        """Return the object of this class that all groups share; the first call creates it, without arguments."""
+        """Return the instance of a class that all groups share; the first call creates the instance.
+
+        Args:
+            kind: The class, whose constructor needs no arguments.
+        """
         instance = self._shared_objects.get(kind)
         if instance is None:
             instance = self._shared_objects[kind] = kind()
@@ -88,7 +92,7 @@ class Context:
     def convert_without(
         self, group: CoordinatedGroup, leaving: Collection[Any], now: float, reason: str
     ) -> GroupEffects | None:
-        """Convert a group to another type because members leave; return the effects.
+        """Convert a group to another type because members leave, if this is possible.
 
         Args:
             group: The group; its members have not been removed.
@@ -97,7 +101,8 @@ class Context:
             reason: Why the members leave.
 
         Returns:
-            The effects, with the new group without these members; None if the group keeps its type.
+            The effects, among them the registration of the new group, without the leaving members; None if the group is
+            not converted.
         """
         convert = self.conversions.get(group.type_name)
         return None if convert is None else convert(group, leaving, self, now, reason)
@@ -109,14 +114,11 @@ CrossTypeHandler: TypeAlias = Callable[[Any, Any, Context, float], GroupEffects]
 
 
 class Refused(Exception):
-    """A request is answered with an error, and the group has not changed.
-
-    Exception: if the upgrade of a classic group fails, pending requests have been answered, as by Kafka
-    (migration/convert.py).
+    """An error response to a request, after which the group is unchanged.
 
     Attributes:
-        error: The error code.
-        message: The error message; None if there is none.
+        error: Error code.
+        message: Error message; None for a response without a message.
     """
 
     def __init__(self, error: ErrorCode, message: str | None) -> None:
@@ -126,13 +128,13 @@ class Refused(Exception):
 
 
 class GroupType(ABC, Generic[G]):
-    """A group type: its state machine, records, descriptions and commit rules. Each type has its own folder.
+    """A group type: the state machine, records, descriptions and commit rules of its groups.
 
     Attributes:
-        name: The name, as ListGroups reports it.
-        states: Names of the states of its groups.
-        events: Classes of the events that its state machine handles.
-        record_keys: Classes of the keys of its records.
+        name: Name of the type, as ListGroups reports it.
+        states: Names of the states of a group.
+        events: Classes of the events that the state machine handles.
+        record_keys: Classes of the record keys.
     """
 
     name: ClassVar[str]
@@ -144,7 +146,7 @@ class GroupType(ABC, Generic[G]):
 
     @abstractmethod
     def new(self, group_id: str, context: Context, now: float) -> G:
-        """Create a group without members."""
+        """Return a new group without members; ``now``: the current time in seconds."""
 
     @abstractmethod
     def receive(self, group: G, event: Any, context: Context, now: float) -> GroupEffects:
@@ -160,7 +162,7 @@ class GroupType(ABC, Generic[G]):
 
         Args:
             group_id: The group id.
-            other: The group of another type with this id, if any.
+            other: The group of another type with this id; None if no group exists.
             event: The event.
             context: The context.
             now: The current time in seconds.
@@ -194,13 +196,13 @@ class GroupType(ABC, Generic[G]):
 
     @abstractmethod
     def records(self, group: G, wall: WallClock) -> Iterable[Record]:
-        """Return all records of a group except its offsets."""
+        """Return all records of a group, except the records of its offsets."""
 
     @abstractmethod
     def changed_records(self, group: G, wall: WallClock) -> Iterable[Change]:
-        """Return the records for ``group.changes``, with tombstones for what was removed.
+        """Return the records that ``group.changes`` affects, with tombstones for removed members and assignments.
 
-        They may contain records that have not changed.
+        Unchanged records may be among the returned records.
         """
 
     def keys_to_delete(self, group: G, image: Image) -> Iterable[bytes]:  # noqa: ARG002
@@ -208,7 +210,7 @@ class GroupType(ABC, Generic[G]):
 
         Args:
             group: The group.
-            image: Its records as written last.
+            image: The group's records as written last.
         """
         return image
 
@@ -248,36 +250,45 @@ class GroupType(ABC, Generic[G]):
 
     @abstractmethod
     def retention_start(self, group: G) -> RetentionStart:
-        """Return a function from topic and committed offset to the start of its retention time."""
+        """Return a function from topic and committed offset to the start of the offset's retention time in seconds.
+
+        The function returns None for an offset that does not expire in the current state of the group.
+        """
 
     @abstractmethod
     def subscribed_topics(self, group: G) -> Container[str] | None:
         """Return the subscribed topics, whose offsets OffsetDelete does not delete.
 
-        None if the group does not allow OffsetDelete in its state.
+        Return None if the group does not allow OffsetDelete in its current state.
         """
 
     # --- description ---
 
     @abstractmethod
     def describe(self, group: G, response: type[T], context: Context) -> T | None:
-        """Return the group as an element of this response class; None if its API does not describe this type."""
+        """Return the group as an element of a response; None if the API does not describe groups of this type.
+
+        Args:
+            group: The group.
+            response: Class of the element, such as ``DescribeGroupsResponse.Group``.
+            context: The context.
+        """
 
     @abstractmethod
     def view(self, group: G, context: Context) -> GroupView:
-        """Return the part of a snapshot that depends on the type."""
+        """Return the part of a group snapshot that depends on the group type."""
 
     @abstractmethod
     def to_json(self, group: G, topics: TopicNames, settings: Settings) -> Mapping[str, Any]:
-        """Return the group as ``mockbroker import`` prints it, without id and offsets."""
+        """Return the JSON object that ``mockbroker import`` prints for a group, without group id and offsets."""
 
 
 class GroupTypes:
     """The table of the group types that a coordinator serves.
 
     Args:
-        types: The group types. The first is used for a group that has only offsets. If a group has records of several
-            types, the last type is loaded.
+        types: The group types. The first is used for a group that consists only of offsets. If the log contains records
+            of several types for one group id, the last of these types is loaded.
         cross_type_handlers: Handlers of an event of one type in a group of another type, by the name of the group's
             type and that of the event's type. Without a handler the event is handled as if no group existed.
         conversions: Functions that may convert a group to another type when members leave, by name of its type.
@@ -285,7 +296,7 @@ class GroupTypes:
     Attributes:
         default: The first type.
         types: All types.
-        conversions: As in Args.
+        conversions: Functions that may convert a group to another type, by name of its type.
         by_event: Types by the class of the event.
     """
 
@@ -308,11 +319,11 @@ class GroupTypes:
         return self._by_name[group.type_name]
 
     def of_record(self, key: object) -> GroupType[Any] | None:
-        """Return the type whose records have keys of this class; None if there is none."""
+        """Return the type whose records use keys of this class; None if there is no such type."""
         return self._by_record.get(type(key))
 
     def cross_type_handler(self, group: CoordinatedGroup, event_type: GroupType[Any]) -> CrossTypeHandler | None:
-        """Return the handler of events of one type in a group of another type, if there is one."""
+        """Return the handler of the events of ``event_type`` in a group of another type; None if there is none."""
         return self._cross_type_handlers.get((group.type_name, event_type.name))
 
     def states(self) -> list[str]:

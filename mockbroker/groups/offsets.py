@@ -1,4 +1,4 @@
-"""Committed offsets of one group."""
+"""The committed and transactional offsets of one group."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Committed:
     Attributes:
         offset: Offset of the next record to read.
         leader_epoch: Leader epoch of the last record read; -1 if the client did not send it.
-        metadata: Metadata of the client.
+        metadata: Metadata that the client sent.
         at: Time of the commit in seconds.
         expires: Time of expiration in seconds, from the retention time in the request (v2-4); None if the broker's
             retention time applies.
-        topic_id: Topic id, if the request had one.
+        topic_id: Topic id; ZERO_UUID if the request did not contain one.
     """
 
     offset: int
@@ -100,7 +100,7 @@ class Offsets:
         self.unwritten_transactional.clear()
 
     def is_unstable(self, topic: str, partition: int) -> bool:
-        """Return whether an open transaction has an offset for the partition."""
+        """Return whether an open transaction contains an offset of the partition."""
         return (topic, partition) in self._open_transactions
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> dict[TopicPartition, int]:
@@ -115,7 +115,7 @@ class Offsets:
         return stored
 
     def get(self, topic: str, partition: int) -> Committed | None:
-        """Return the committed offset of a partition, if there is one."""
+        """Return the committed offset of a partition; None if no offset is committed."""
         return self.committed.get((topic, partition))
 
     def delete(self, topic: str, partition: int) -> None:
@@ -137,7 +137,7 @@ class Offsets:
         return bool(partitions)
 
     def _remove_open_transaction(self, producer_id: int, topic_partition: TopicPartition) -> None:
-        """Record that the producer has no transactional offset for the partition any more."""
+        """Record that the producer's transaction no longer contains an offset of the partition."""
         producer_ids = self._open_transactions.get(topic_partition, set())
         producer_ids.discard(producer_id)
         if not producer_ids:

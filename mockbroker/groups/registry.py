@@ -25,8 +25,8 @@ class Groups(dict[str, CoordinatedGroup]):
         types: The group types that the coordinator serves.
         context: The cluster, settings and other data that groups use.
         dirty: Ids of groups that may have changed, or were deleted, since their records were written.
-        quiet_until: No request arrives before this time in seconds, as when a manual clock advances; checks for
-            expired offsets that would find none until then are skipped.
+        quiet_until: Time in seconds before which no request arrives, as when a manual clock advances; earlier checks
+            that would find no expired offset are skipped.
     """
 
     def __init__(self, types: GroupTypes, context: Context, deadlines: Deadlines[Due]) -> None:
@@ -41,13 +41,16 @@ class Groups(dict[str, CoordinatedGroup]):
 
     @property
     def join_settle(self) -> float:
-        """The least time in seconds between the last JoinGroup and the end of an initial rebalance delay."""
+        """Minimum time in seconds between the last JoinGroup and the end of an initial rebalance delay."""
         return self.context.join_settle
 
     # --- requests and time ---
 
     def receive(self, group_id: str, event: object, now: float) -> Effects:
-        """Pass an event to its group, which it may create; return the effects. Raises: Refused."""
+        """Pass an event to the group with this id, creating the group if necessary; return the effects.
+
+        Raises: Refused.
+        """
         group_type, group, context = self.types.by_event[type(event)], self.get(group_id), self.context
         if group is not None and group.type_name == group_type.name:
             return self._apply(group, group_type.receive(group, event, context, now))
@@ -88,11 +91,11 @@ class Groups(dict[str, CoordinatedGroup]):
     # --- creating, deleting and loading groups ---
 
     def get_as(self, group_id: str, group_class: type[G]) -> G | None:
-        """Return a group; None if it does not exist or has another class."""
+        """Return a group; None if the group does not exist or is of another class."""
         return as_type(self.get(group_id), group_class)
 
     def create(self, group_id: str, now: float) -> CoordinatedGroup:
-        """Create a group for offsets of a client that is not a member."""
+        """Create and return a group for the offsets of a client that is not a member."""
         group: CoordinatedGroup = self.types.default.new(group_id, self.context, now)
         self[group_id] = group
         return group
@@ -137,7 +140,10 @@ class Groups(dict[str, CoordinatedGroup]):
         return ErrorCode.NONE
 
     def delete_expired_offsets(self, now: float) -> Effects:
-        """Delete expired offsets and groups without members and offsets; schedule the next check."""
+        """Delete expired offsets, then groups without members and offsets; schedule the next check.
+
+        Return the journal events.
+        """
         effects: Effects = []
         retention = self.context.settings.offsets_retention_minutes * 60.0
         for group in list(self.values()):

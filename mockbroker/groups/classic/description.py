@@ -23,7 +23,7 @@ Described = DescribeGroupsResponse.Group
 
 
 def describe(group: ClassicGroup) -> Described:
-    """Return the group, without authorized operations."""
+    """Return the group as an element of DescribeGroupsResponse, without authorized operations."""
     stable = group.state is State.STABLE
     return Described(
         group_id=group.group_id,
@@ -51,7 +51,7 @@ def _describe_member(group: ClassicGroup, member: Member) -> Described.Member:
 
 
 def view(group: ClassicGroup) -> GroupView:
-    """Return the part of a snapshot that depends on the group type."""
+    """Return the part of a group snapshot that depends on the group type."""
     return GroupView(
         protocol=group.protocol,
         leader=group.leader,
@@ -66,9 +66,9 @@ def view(group: ClassicGroup) -> GroupView:
 
 
 def to_json(group: ClassicGroup) -> dict[str, Any]:
-    """Return the group as JSON, without id and offsets.
+    """Return the JSON object that ``mockbroker import`` prints for a group, without group id and offsets.
 
-    Bytes are base64. Times are milliseconds since 1970, or null if they are not known.
+    Bytes are base64. Times are milliseconds since 1970; None if unknown.
     """
     return {
         "type": "classic",

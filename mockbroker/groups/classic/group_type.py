@@ -52,9 +52,9 @@ class ClassicType(GroupType[ClassicGroup]):
     def receive_without_group(
         self, group_id: str, other: CoordinatedGroup | None, event: Event, context: Context, now: float
     ) -> GroupEffects:
-        """Create the group for a JoinGroup without member id; reject other requests.
+        """Create the group for a JoinGroup without member id; reject other requests. Return the effects.
 
-        An empty group of another type is replaced; the new group has its offsets.
+        An empty group of another type is replaced, and the new group takes over the committed offsets.
         """
         if not isinstance(event, Join) or event.member_id or (other is not None and not other.empty):
             return machine.receive_without_group(event)
@@ -90,20 +90,20 @@ class ClassicType(GroupType[ClassicGroup]):
     # --- records ---
 
     def group_id_of(self, key: GroupMetadataKey) -> str:
-        """Return the id of the group."""
+        """Return the group id in the key of a record."""
         return key.group
 
     def records(self, group: ClassicGroup, wall: WallClock) -> Iterable[Record]:
-        """Return the record of the group; nothing during a rebalance, or if the group never had a member."""
+        """Return the record of the group as a list; empty during a rebalance, or if the group has no record."""
         record = records.group_record(group, wall)
         return [] if record is None else [record]
 
     def changed_records(self, group: ClassicGroup, wall: WallClock) -> Iterable[Change]:
-        """Return the record if it may have changed."""
+        """Return the record of the group if it may have changed; else nothing."""
         return records.changed_records(group, wall)
 
     def keys_to_delete(self, group: ClassicGroup, image: Image) -> Iterable[bytes]:
-        """Return the key of the group record, even if the group has only offsets and no record, as Kafka 4 does."""
+        """Return the key of the group record; in Kafka 4 also for a group with offsets but without a group record."""
         if image or group.quirks.no_tombstone_for_offsets_alone:
             return image
         return [records.encode_key(group.group_id)]
@@ -116,7 +116,7 @@ class ClassicType(GroupType[ClassicGroup]):
         wall: WallClock,
         now: float,
     ) -> ClassicGroup | None:
-        """Create the group from its latest record."""
+        """Return a group that is created from its latest record. Sessions restart at ``now``."""
         return records.group_from_record(group_id, entries[-1][1], context, wall, now)
 
     # --- commit rules ---
@@ -130,8 +130,9 @@ class ClassicType(GroupType[ClassicGroup]):
         return rules.transactional_commit_error(group, event)
 
     def retention_start(self, group: ClassicGroup) -> RetentionStart:
-        """Return the start of the retention time of an offset, depending on the state of the group.
+        """Return a function from topic and committed offset to the start of the offset's retention time in seconds.
 
+        The function returns None for an offset that does not expire in the current state of the group.
         Source: Kafka's ClassicGroup.offsetExpirationCondition.
         """
         subscribed = subscribed_topics(group) if group.state is State.STABLE else None
@@ -148,7 +149,7 @@ class ClassicType(GroupType[ClassicGroup]):
         return starts
 
     def subscribed_topics(self, group: ClassicGroup) -> Container[str] | None:
-        """Return the subscribed topics; None if the group has members that are not consumers.
+        """Return the subscribed topics; None if the group contains members that are not consumers.
 
         If a subscription cannot be decoded, all topics count as subscribed.
         """
@@ -162,15 +163,15 @@ class ClassicType(GroupType[ClassicGroup]):
     # --- description ---
 
     def describe(self, group: ClassicGroup, response: type[T], context: Context) -> T | None:  # noqa: ARG002
-        """Return the group as an element of DescribeGroupsResponse."""
+        """Return the group as an element of DescribeGroupsResponse; None for another response class."""
         return cast("T", description.describe(group)) if response is description.Described else None
 
     def view(self, group: ClassicGroup, context: Context) -> GroupView:  # noqa: ARG002
-        """Return the part of a snapshot that depends on the type."""
+        """Return the part of a group snapshot that depends on the group type."""
         return description.view(group)
 
     def to_json(self, group: ClassicGroup, topics: TopicNames, settings: Settings) -> Mapping[str, Any]:  # noqa: ARG002
-        """Return the group as ``mockbroker import`` prints it, without id and offsets."""
+        """Return the JSON object that ``mockbroker import`` prints for the group, without group id and offsets."""
         return description.to_json(group)
 
 

@@ -1,4 +1,4 @@
-"""Heartbeat and the check of OffsetCommit in a classic group: the requests that renew a session."""
+"""The requests that renew a session in a classic group: Heartbeat and OffsetCommit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from mockbroker.groups.events import Commit, Heartbeat
 
 
 def heartbeat(group: ClassicGroup, event: Heartbeat, now: float) -> Effects:
-    """Renew the session of a member. REBALANCE_IN_PROGRESS, with which the member has to rejoin, renews it too."""
+    """Renew the session of a valid member, and answer the Heartbeat; return the effects.
+
+    The session is also renewed if the response is REBALANCE_IN_PROGRESS, after which the member has to rejoin.
+    """
     error = rules.member_error(group, event)
     if not error:
         membership.renew_session(group, group.members[event.member_id], now)

@@ -1,4 +1,4 @@
-"""JoinGroup in a classic group. Source: Kafka's GroupMetadataManager.classicGroupJoin (4.2)."""
+"""The handler of JoinGroup in a classic group. Source: Kafka's GroupMetadataManager.classicGroupJoin (4.2)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REJOIN_EVENT = EventKind.REJOIN  # a local name is faster, and used for each mem
 
 
 def join(group: ClassicGroup, event: Join, now: float) -> Effects:
-    """Add a new member, or let a member rejoin for the next generation."""
+    """Handle a JoinGroup of a new member or of a member that rejoins; return the effects."""
     group.last_join_at = now
     if error := rules.join_error(group, event):
         return _reject(group, event, error, now)
@@ -35,7 +35,7 @@ def _reject(group: ClassicGroup, event: Join, error: ErrorCode, now: float) -> E
 
 
 def _join_as_new_member(group: ClassicGroup, event: Join, now: float) -> Effects:
-    """Handle a JoinGroup without member id. A static member never gets MEMBER_ID_REQUIRED."""
+    """Handle a JoinGroup without member id; only a dynamic member can be answered with MEMBER_ID_REQUIRED."""
     if event.instance_id is None:
         return (
             _require_member_id(group, event, now)
@@ -59,7 +59,7 @@ def _require_member_id(group: ClassicGroup, event: Join, now: float) -> Effects:
 def _remove_from_full_group(group: ClassicGroup, event: Join, now: float) -> Effects:
     """Remove a member that is rejected because of group.max.size, or its pending member id.
 
-    Kafka 4 does not check afterwards whether the join phase can complete.
+    Kafka 4 does not check afterwards whether the join phase can complete; earlier releases do.
     """
     effects: Effects = []
     member = group.members.get(event.member_id)
@@ -95,10 +95,10 @@ def _replace_static_member(group: ClassicGroup, member: Member, event: Join, now
 
 
 def _rejoin_without_rebalance(group: ClassicGroup, member: Member, event: Join, was_leader: str) -> Reply:
-    """Answer a static member without a rebalance.
+    """Return the response to a static member that rejoins without a rebalance.
 
-    A leader that supports skip_assignment (v9) gets the list of members; an older one gets its old member id as the
-    leader, so that it acts as a follower.
+    For a leader that supports skip_assignment (v9), the response contains the list of members. For an older client,
+    the response names ``was_leader`` as the leader, so that a former leader acts as a follower.
     """
     reply = replies.join_response(group, event.ticket, member)
     response = reply.response

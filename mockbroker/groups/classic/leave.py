@@ -1,4 +1,4 @@
-"""LeaveGroup in a classic group. Source: Kafka's GroupMetadataManager.classicGroupLeave (4.2)."""
+"""The handler of LeaveGroup in a classic group. Source: Kafka's GroupMetadataManager.classicGroupLeave (4.2)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNKNOWN_MEMBER_ID = ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def leave(group: ClassicGroup, event: Leave, now: float) -> Effects:
-    """Remove the members of a LeaveGroup, with one rebalance for all of them."""
+    """Remove the members that a LeaveGroup lists, with a single rebalance for all of them; return the effects."""
     effects: Effects = []
     removed: list[Member] = []
     answers: list[LeaveGroupResponse.Member] = []
@@ -39,9 +39,9 @@ def leave(group: ClassicGroup, event: Leave, now: float) -> Effects:
 
 
 def _find_leaving_member(group: ClassicGroup, leaving: LeavingMember) -> tuple[ErrorCode, Member | None]:
-    """Return an error, or the member to remove.
+    """Return NONE and the member to remove, or an error and None.
 
-    Without a member id, as administrators send it, the instance id identifies a static member.
+    An element without a member id, as administrators send it, identifies a static member by its instance id.
     """
     if not leaving.member_id:
         member_id = group.static_member_id(leaving.instance_id)

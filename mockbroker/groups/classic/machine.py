@@ -1,9 +1,9 @@
-"""The state machine of a classic group: the function that handles each request.
+"""The state machine of a classic group: the table of the functions that handle the requests.
 
-Each function has the group, the event and the current time in seconds as arguments, changes the group and returns
-effects. Pending requests are kept in the group as tickets, and each is answered exactly once. Two kinds are never
-answered, as by Kafka: a request that the same member replaced with a newer one, and the SyncGroup of a member that
-leaves.
+Each function takes the group, the event and the current time in seconds, changes the group and returns effects. Pending
+requests are stored in the group as tickets, and each ticket is answered exactly once. As in Kafka, two kinds of request
+are never answered: a pending request that the same member replaced with a newer request, and the SyncGroup of a member
+that leaves.
 
 The modules of the requests and timers.py use phases.py, which uses membership.py, replies.py and rules.py.
 Source: Kafka's GroupMetadataManager (4.2).
@@ -35,9 +35,9 @@ def receive(group: ClassicGroup, event: Event, now: float) -> Effects:
 
 
 def receive_without_group(event: Event) -> Effects:
-    """Answer a request for a group that does not exist with UNKNOWN_MEMBER_ID.
+    """Return the UNKNOWN_MEMBER_ID response to a request for a group that does not exist.
 
-    A JoinGroup without member id creates the group and is handled elsewhere.
+    ``ClassicType.receive_without_group`` handles a JoinGroup without member id, which creates the group.
     """
     match event:
         case Heartbeat():

@@ -14,7 +14,16 @@ from mockbroker.groups.coordinated import member_note, session_timer
 
 
 def remove(group: ClassicGroup, member: Member, event: EventKind, reason: str) -> Effects:
-    """Remove a member and answer its pending JoinGroup. The caller starts the rebalance."""
+    """Remove a member, and answer its pending JoinGroup with UNKNOWN_MEMBER_ID; return the effects.
+
+    The caller starts the rebalance.
+
+    Args:
+        group: The group.
+        member: The member.
+        event: Kind of the journal event.
+        reason: Reason in the journal event.
+    """
     effects: Effects = [member_note(group, event, member, reason)]
     if ticket := group.pop_pending_join(member):
         effects.append(replies.join_error(ticket, ErrorCode.UNKNOWN_MEMBER_ID, ""))
@@ -38,12 +47,12 @@ def renew_session(group: ClassicGroup, member: Member, now: float) -> None:
 
 
 def remove_pending_member(group: ClassicGroup, member_id: str) -> str:
-    """Remove a pending member id; return the client id of its client."""
+    """Remove a pending member id; return the client id of the client to which the member id was assigned."""
     group.timers.forget(pending_member_timer(member_id))
     return group.pending_members.pop(member_id)
 
 
 def remove_and_note_pending_id(group: ClassicGroup, event: EventKind, member_id: str, reason: str) -> Note:
-    """Remove a pending member id; return the event for the journal."""
+    """Remove a pending member id; return the journal event of the removal."""
     client_id = remove_pending_member(group, member_id)
     return Note(event=event, group=group.group_id, member_id=member_id, client_id=client_id, reason=reason)

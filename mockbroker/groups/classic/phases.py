@@ -21,14 +21,17 @@ from mockbroker.groups.classic.state import (
 
 
 def rebalance(group: ClassicGroup, reason: str, now: float) -> Effects:
-    """Start a join phase because the members changed, unless one is in progress; complete it if all have joined."""
+    """Start a join phase unless one is in progress, and complete it if all members have joined; return the effects.
+
+    ``reason``: why the rebalance starts, for the journal.
+    """
     membership.ensure_leader(group)
     effects = [] if group.state is PREPARING else prepare_rebalance(group, reason, now)
     return effects + maybe_complete_join_phase(group, now)
 
 
 def prepare_rebalance(group: ClassicGroup, reason: str, now: float) -> Effects:
-    """Enter PreparingRebalance: fail pending SyncGroups and set the deadline of the join phase."""
+    """Enter PreparingRebalance: fail pending SyncGroups and set the deadline of the join phase; return the effects."""
     effects: Effects = []
     if group.state is COMPLETING:
         effects += fail_pending_syncs(group, now)
@@ -48,7 +51,7 @@ def prepare_rebalance(group: ClassicGroup, reason: str, now: float) -> Effects:
 
 
 def fail_pending_requests(group: ClassicGroup, error: ErrorCode) -> Effects:
-    """Answer all pending JoinGroups and SyncGroups with an error: the group is unloaded, deleted or converted."""
+    """Answer all pending JoinGroups and SyncGroups with an error, before the group is unloaded or converted."""
     effects: Effects = []
     for member in group.in_map_order():
         if ticket := group.pop_pending_join(member):
@@ -72,14 +75,14 @@ def fail_pending_syncs(group: ClassicGroup, now: float) -> Effects:
 
 
 def maybe_complete_join_phase(group: ClassicGroup, now: float) -> Effects:
-    """Complete the join phase if all members have joined, but not during the initial rebalance delay."""
+    """Complete a join phase in which all members have joined, unless the initial rebalance delay is in progress."""
     if group.state is PREPARING and INITIAL_DELAY_TIMER not in group.timers and group.all_members_joined():
         return complete_join_phase(group, now)
     return []
 
 
 def complete_join_phase(group: ClassicGroup, now: float) -> Effects:
-    """End the join phase: remove dynamic members that did not rejoin, and start a new generation."""
+    """End the join phase: remove dynamic members that did not rejoin, and start a generation; return the effects."""
     effects: Effects = []
     group.timers.forget(JOIN_TIMER)
     group.timers.forget(INITIAL_DELAY_TIMER)
@@ -121,7 +124,7 @@ def complete_join_phase(group: ClassicGroup, now: float) -> Effects:
 
 
 def elect_leader(group: ClassicGroup) -> None:
-    """Replace a leader that did not rejoin by the first member in map order that did."""
+    """Replace a leader that did not rejoin by the first member, in map order, that rejoined."""
     membership.ensure_leader(group)
     if group.members and group.members[group.leader].pending_join is None:
         group.leader = next(member.member_id for member in group.in_map_order() if member.pending_join is not None)

@@ -1,7 +1,7 @@
-"""The record of a classic group, to which it is written and from which it is loaded.
+"""The record of a classic group: encoding and decoding.
 
-It is written in the states Stable and Empty. So a new coordinator does not know about a rebalance in progress; the
-members rejoin.
+The record is written in the states Stable and Empty. So it does not contain a rebalance in progress: after a failover
+the members rejoin.
 Source: Kafka's GroupCoordinatorRecordHelpers.newGroupMetadataRecord.
 """
 
@@ -21,12 +21,12 @@ VERSION = 3
 
 
 def is_persisted_state(group: ClassicGroup) -> bool:
-    """Return whether the record is written in the state of the group."""
+    """Return whether the record of the group is written in its current state."""
     return group.state in (STABLE, EMPTY)
 
 
 def changed_records(group: ClassicGroup, wall: WallClock) -> Iterator[Change]:
-    """Return the record if it may have changed; during a rebalance only the creation record of a new group."""
+    """Yield the record if it may have changed; during a rebalance only the creation record of a new group."""
     if not group.changes:
         return
     written = group_record(group, wall)
@@ -41,7 +41,7 @@ def encode_key(group_id: str) -> bytes:
 
 
 def group_record(group: ClassicGroup, wall: WallClock) -> tuple[GroupMetadataKey, GroupMetadataValue, int] | None:
-    """Return key, value and version; None during a rebalance, or if the group has no record."""
+    """Return key, value and value version of the record; None during a rebalance, or if the group has no record."""
     if not is_persisted_state(group) or not (group.protocol_type or group.generation or group.has_record):
         return None
     value = GroupMetadataValue(

@@ -15,7 +15,13 @@ from mockbroker.groups.events import LeavingMember
 
 
 def join_error(ticket: Ticket, error: ErrorCode, member_id: str) -> Reply:
-    """Return the response to a rejected JoinGroup. ``member_id``: that of the request, or empty for some errors."""
+    """Return the error response to a JoinGroup.
+
+    Args:
+        ticket: Ticket of the request.
+        error: Error code.
+        member_id: Member id in the response: of the request, assigned with MEMBER_ID_REQUIRED, or "" for some errors.
+    """
     return Reply(ticket, JoinGroupResponse(error_code=error, protocol_name=None, member_id=member_id))
 
 
@@ -34,16 +40,16 @@ def _heartbeat_response(error: ErrorCode) -> tuple[HeartbeatResponse, dict[int, 
 
 
 def leave_response_member(leaving: LeavingMember, error: ErrorCode) -> LeaveGroupResponse.Member:
-    """Return the result for one member of a LeaveGroup, with the ids of the request."""
+    """Return the response element for one member in a LeaveGroup request."""
     return LeaveGroupResponse.Member(
         member_id=leaving.member_id, group_instance_id=leaving.instance_id, error_code=error
     )
 
 
 def join_response(group: ClassicGroup, ticket: Ticket, member: Member) -> Reply:
-    """Return the response at the end of the join phase.
+    """Return the successful response to a JoinGroup.
 
-    Only the leader gets the list of members, with their metadata of the selected protocol.
+    Only the leader's response contains the list of members, with their metadata for the selected protocol.
     """
     assert group.protocol is not None
     members: list[JoinGroupResponse.Member] = []

@@ -1,4 +1,4 @@
-"""The decision tables of a classic group, and the order of checks.
+"""The checks of requests in a classic group, as tables of error codes and conditions.
 
 Source: Kafka's GroupMetadataManager and ClassicGroup (4.2).
 """
@@ -26,7 +26,7 @@ Identified = Sync | Heartbeat | Commit
 Identity = Identified | Join | LeavingMember
 Check = tuple[ErrorCode, Callable[[ClassicGroup, Identity], bool]]
 
-# Checks of a request with an instance id: the first that holds determines the error.
+# Checks of a request with an instance id: the first condition that is true determines the error.
 STATIC_CHECKS: tuple[Check, ...] = (
     (UNKNOWN_MEMBER_ID, lambda group, event: event.instance_id not in group.static_members),
     (FENCED_INSTANCE_ID, lambda group, event: group.static_member_id(event.instance_id) != event.member_id),
@@ -49,7 +49,7 @@ COMMIT_ERRORS = {
 
 
 def identity_error(group: ClassicGroup, event: Identity) -> ErrorCode:
-    """Return the error if the member id or instance id is not that of a member, else NONE."""
+    """Return the error if the member id or the instance id does not identify a member, else NONE."""
     if event.instance_id is not None:
         for error, holds in STATIC_CHECKS:
             if holds(group, event):
@@ -87,7 +87,7 @@ def transactional_commit_error(group: ClassicGroup, event: Commit) -> ErrorCode:
     return member_error(group, event) if event.has_member_identity else NONE
 
 
-# Checks of a JoinGroup before those of its member: the first that holds determines the error.
+# Checks of a JoinGroup before the check of the member id: the first condition that is true determines the error.
 JOIN_CHECKS: tuple[tuple[ErrorCode, Callable[[ClassicGroup, Join], bool]], ...] = (
     (ErrorCode.GROUP_MAX_SIZE_REACHED, lambda group, event: not accepts_joining_member(group, event)),
     (INCONSISTENT_GROUP_PROTOCOL, lambda group, event: not supports_protocols(group, event)),
@@ -121,7 +121,13 @@ def join_error(group: ClassicGroup, event: Join) -> ErrorCode:
 
 
 def exceeds_pending_members(event: Join, pending_member_count: int, limit: int) -> bool:
-    """Return whether a JoinGroup needs a new pending member, and there are ``limit`` pending members already."""
+    """Return whether a JoinGroup would add a pending member although there already are ``limit`` or more.
+
+    Args:
+        event: The request.
+        pending_member_count: Number of pending members in all groups.
+        limit: Maximum number of pending members in all groups.
+    """
     needs_id = event.require_member_id and not event.member_id and event.instance_id is None
     return needs_id and pending_member_count >= limit
 
@@ -142,7 +148,7 @@ def is_static_with_pending_id(group: ClassicGroup, event: Join) -> bool:
 
 
 def gets_current_generation(group: ClassicGroup, member: Member, event: Join) -> bool:
-    """Return whether a member that rejoins is answered at once, with the current generation."""
+    """Return whether the JoinGroup of a member is answered at once, with the current generation."""
     unchanged = list(member.protocols) == list(event.protocols)
     return unchanged and (group.state, member.member_id == group.leader) in CURRENT_GENERATION
 
@@ -155,7 +161,7 @@ def supports_protocols(group: ClassicGroup, event: Join) -> bool:
 
 
 def select_protocol(group: ClassicGroup) -> str:
-    """Return the protocol with most votes. Each member votes for its first protocol that all members support.
+    """Return the name of the protocol with most votes. A member votes for its first protocol that all members support.
 
     Of protocols with equal votes, the first one in the order of a Java HashMap is selected.
     """

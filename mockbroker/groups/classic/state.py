@@ -21,7 +21,7 @@ CLASSIC = "classic"
 
 
 class State(Enum):
-    """The states, with the names that DescribeGroups reports. Source: Kafka's ClassicGroupState."""
+    """The state of a classic group, with the name that DescribeGroups reports. Source: Kafka's ClassicGroupState."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -57,16 +57,16 @@ class Member(Recorded):
 
     Attributes:
         member_id: Member id.
-        instance_id: ``group.instance.id`` of a static member.
+        instance_id: ``group.instance.id`` of a static member; None for a dynamic member.
         client_id: The ``client.id`` of the request header.
         client_host: Address of the client.
         session_timeout: Session timeout in seconds.
         rebalance_timeout: Rebalance timeout in seconds.
         protocols: Names and metadata of the supported protocols, in order of preference.
-        assignment: Assignment in the current generation.
-        is_new: Whether the first join of the member has not been answered yet.
-        pending_join: Ticket of the pending JoinGroup.
-        pending_sync: Ticket of the pending SyncGroup.
+        assignment: Encoded assignment in the current generation; empty before the leader's SyncGroup.
+        is_new: Whether the first JoinGroup of the member has not been answered yet.
+        pending_join: Ticket of the pending JoinGroup; None if there is none.
+        pending_sync: Ticket of the pending SyncGroup; None if there is none.
     """
 
     TRANSIENT: ClassVar[frozenset[str]] = frozenset({"is_new", "pending_join", "pending_sync"})
@@ -110,37 +110,38 @@ class Member(Recorded):
         set_field(self, "pending_sync", None)
 
     def metadata(self, protocol: str) -> bytes:
-        """Return the metadata of a protocol; the first if the member sent the protocol twice."""
+        """Return the metadata of a protocol, from its first occurrence in the protocols that the member sent."""
         return next(metadata for name, metadata in self.protocols if name == protocol)
 
 
 @dataclass(slots=True, kw_only=True)
 class ClassicGroup(CoordinatedGroup):
-    """A classic group.
+    """The state of a classic group.
 
     Attributes:
         group_id: Group id.
-        initial_delay: ``group.initial.rebalance.delay.ms``, in seconds.
-        max_size: ``group.max.size``.
-        quirks: Differences of the release's coordinator (release.py).
+        initial_delay: Initial rebalance delay (``group.initial.rebalance.delay.ms``), in seconds.
+        max_size: Maximum number of members (``group.max.size``).
+        quirks: Behaviors in which the coordinator of the emulated release differs (release.py).
         state: State of the group.
-        previous_state: State before.
+        previous_state: State before the latest transition; None before the first one.
         state_since: Time in seconds when the state was entered.
-        has_record: Whether the group has a record although no member has joined, because a JoinGroup created it.
+        has_record: Whether a record is written even before the first member has joined, because a JoinGroup created the
+            group or it was loaded from a record.
         generation: Generation.
-        protocol_type: Protocol type, such as ``consumer``.
-        protocol: Selected protocol.
-        leader: Member id of the leader; empty if there is none.
+        protocol_type: Protocol type, such as ``consumer``; "" before the first member joins.
+        protocol: Name of the selected protocol; None if none is selected.
+        leader: Member id of the leader; "" if there is none.
         members: Members by member id.
         static_members: Member ids by instance id.
         peak_member_count: Largest number of members so far, which determines the map order.
         supported_protocols: Number of members that support each protocol.
         pending_join_count: Number of members with a pending JoinGroup.
-        pending_members: Member ids that were assigned by MEMBER_ID_REQUIRED and not used yet, with their client ids.
+        pending_members: Client ids by pending member id: assigned with MEMBER_ID_REQUIRED, not used by a JoinGroup yet.
         pending_sync_members: Ids of the members that have not sent SyncGroup in this generation.
         current_delay: The initial rebalance delay in progress, in seconds.
-        remaining_delay: How much longer the initial rebalance delay may be extended, in seconds.
-        new_member_added: Whether a member joined during the initial rebalance delay, so that it is extended.
+        remaining_delay: Maximum time in seconds by which the initial rebalance delay may still be extended.
+        new_member_added: Whether a member joined during the initial rebalance delay, so that the delay is extended.
         last_join_at: Time in seconds of the last JoinGroup.
         timers: Deadlines of the group and its members.
         offsets: Committed offsets.
@@ -206,7 +207,7 @@ class ClassicGroup(CoordinatedGroup):
 
     @property
     def state_name(self) -> str:
-        """The state, as ListGroups reports it."""
+        """Name of the state, as ListGroups reports it."""
         return self.state.value
 
     @property
@@ -220,7 +221,7 @@ class ClassicGroup(CoordinatedGroup):
         return len(self.pending_members)
 
     def transition_to(self, state: State, now: float) -> None:
-        """Change the state. An invalid transition is a bug, and fails the assertion."""
+        """Change the state; ``now``: time in seconds. Raises: AssertionError for an invalid transition, which is a bug."""
         assert self.state in VALID_PREVIOUS_STATES[state], f"{self.group_id}: {self.state} -> {state}"
         self.previous_state, self.state, self.state_since = self.state, state, now
 
@@ -251,7 +252,7 @@ class ClassicGroup(CoordinatedGroup):
         return None if instance_id is None else self.static_members.get(instance_id)
 
     def replace_static_member(self, member: Member, member_id: str) -> None:
-        """Change the member id of a static member; everything else of the member stays."""
+        """Change the member id of a static member to ``member_id``; the other fields of the member do not change."""
         assert member.instance_id is not None
         if self.leader == member.member_id:
             self.leader = member_id
@@ -280,7 +281,7 @@ class ClassicGroup(CoordinatedGroup):
         return self.supported_protocols[protocol] == len(self.members)
 
     def set_pending_join(self, member: Member, ticket: Ticket) -> None:
-        """Keep the JoinGroup of a member pending. An earlier one is never answered, as by Kafka."""
+        """Store the ticket of a member's pending JoinGroup, in place of an earlier one, which is never answered."""
         self.pending_join_count += member.pending_join is None
         member.pending_join = ticket
 

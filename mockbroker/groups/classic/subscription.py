@@ -1,7 +1,7 @@
-"""Decoding of subscriptions and assignments of a group with protocol type ``consumer``.
+"""Decoders of subscriptions and assignments in a group with protocol type ``consumer``.
 
-The coordinator decodes subscriptions only to decide which offsets may be deleted, and assignments only to show them.
-Bytes that cannot be decoded are no error. (In Kafka they may block the group.)
+The coordinator decodes subscriptions only to decide which offsets may be deleted, and assignments only for snapshots
+and ``mockbroker import``. Bytes that cannot be decoded are not an error. (In Kafka they may block the group.)
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ CONSUMER = "consumer"
 
 
 def subscribed_topics(group: ClassicGroup) -> set[str] | None:
-    """Return the subscribed topics; None if they are not known.
+    """Return the names of the subscribed topics; None if they are unknown.
 
-    They are not known if the protocol type is not ``consumer``, or a subscription cannot be decoded.
+    They are unknown if the protocol type is not ``consumer``, no protocol is selected, or a subscription cannot be
+    decoded.
     """
     if group.protocol_type != CONSUMER or group.protocol is None:
         return None
@@ -34,7 +35,10 @@ def subscribed_topics(group: ClassicGroup) -> set[str] | None:
 
 
 def decode_assignment(protocol_type: str, assignment: bytes) -> Mapping[str, list[int]] | None:
-    """Return an assignment as partitions by topic; None if it cannot be decoded or is not of a consumer."""
+    """Return the assigned partitions by topic name.
+
+    Return None if the bytes cannot be decoded or the protocol type is not ``consumer``.
+    """
     if protocol_type != CONSUMER:
         return None
     if not assignment:

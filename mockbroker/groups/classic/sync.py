@@ -1,4 +1,4 @@
-"""SyncGroup in a classic group. Source: Kafka's GroupMetadataManager.classicGroupSync (4.2)."""
+"""The handler of SyncGroup in a classic group. Source: Kafka's GroupMetadataManager.classicGroupSync (4.2)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ SYNC_EVENT, ASSIGN_EVENT = EventKind.SYNC, EventKind.ASSIGN  # local names are f
 
 
 def sync(group: ClassicGroup, event: Sync, now: float) -> Effects:
-    """Handle a SyncGroup: store the leader's assignment, keep a follower pending, or answer at once if Stable."""
+    """Handle a SyncGroup: store the leader's assignments, keep a follower's request pending, or answer in Stable.
+
+    Return the effects.
+    """
     if error := rules.sync_error(group, event):
         return [replies.sync_error(event.ticket, error)]
     member = group.members[event.member_id]
@@ -32,9 +35,9 @@ def sync(group: ClassicGroup, event: Sync, now: float) -> Effects:
 
 
 def propagate_assignment(group: ClassicGroup, event: Sync, now: float) -> Effects:
-    """Store the assignment of the leader, enter Stable, and answer all pending SyncGroups.
+    """Store the leader's assignments, enter Stable, and answer all pending SyncGroups; return the effects.
 
-    Members that sync later get their assignment in Stable.
+    A later SyncGroup is answered at once, in state Stable.
     """
     assignments = {member_id: event.assignments.get(member_id, b"") for member_id in group.members}
     group.transition_to(STABLE, now)

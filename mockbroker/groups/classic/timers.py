@@ -1,4 +1,4 @@
-"""The timers of a classic group: initial rebalance delay, join phase, pending syncs, sessions and pending members."""
+"""The handlers of a classic group's timers: initial delay, join phase, pending syncs, sessions, pending members."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def tick(group: ClassicGroup, join_settle: float, now: float) -> Effects:
 
     Args:
         group: The group.
-        join_settle: The least time in seconds between the last JoinGroup and the end of the initial rebalance delay.
+        join_settle: Minimum time in seconds between the last JoinGroup and the end of the initial rebalance delay.
         now: The current time in seconds.
     """
     effects: Effects = []

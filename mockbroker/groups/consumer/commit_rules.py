@@ -20,7 +20,10 @@ def commit_error(group: ConsumerGroup, event: Commit) -> ErrorCode:
 
 
 def transactional_commit_error(group: ConsumerGroup, event: Commit) -> ErrorCode:
-    """Return the error of a TxnOffsetCommit, or NONE. The request does not support errors about member epochs."""
+    """Return the error of a TxnOffsetCommit, or NONE.
+
+    ILLEGAL_GENERATION is returned instead of STALE_MEMBER_EPOCH, which TxnOffsetCommit does not support.
+    """
     error = commit_error(group, event) if event.has_member_identity else ErrorCode.NONE
     return ErrorCode.ILLEGAL_GENERATION if error == ErrorCode.STALE_MEMBER_EPOCH else error
 

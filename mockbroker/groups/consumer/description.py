@@ -25,7 +25,7 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1  # member types
 
 
 def describe(group: ConsumerGroup, context: Context) -> Described:
-    """Return the group, without authorized operations."""
+    """Return the group as an element of ConsumerGroupDescribeResponse, without authorized operations."""
     return Described(
         group_id=group.group_id,
         group_state=group.state_name,
@@ -69,7 +69,7 @@ def _describe_assignment(assigned: PartitionSet, cluster: Cluster) -> Assignment
 
 
 def view(group: ConsumerGroup, context: Context) -> GroupView:
-    """Return the part of a snapshot that depends on the group type. The protocol is the assignor."""
+    """Return the part of a group snapshot that depends on the group type; the protocol is the server-side assignor."""
     return GroupView(
         protocol=effective_assignor(group, context.settings),
         assignments={
@@ -82,7 +82,13 @@ def view(group: ConsumerGroup, context: Context) -> GroupView:
 
 
 def to_json(group: ConsumerGroup, topics: TopicNames, settings: Settings) -> dict[str, Any]:
-    """Return the group as JSON, without id and offsets. A topic without a known name is shown by its id."""
+    """Return the JSON object that ``mockbroker import`` prints for a group, without group id and offsets.
+
+    Args:
+        group: The group.
+        topics: Topic names by topic id; a topic id without a name is printed instead of the name.
+        settings: The settings of the brokers.
+    """
     return {
         "type": "consumer",
         "state": group.state_name,

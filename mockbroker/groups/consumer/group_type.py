@@ -42,9 +42,9 @@ class ConsumerType(GroupType[ConsumerGroup]):
     def receive_without_group(
         self, group_id: str, other: CoordinatedGroup | None, event: ConsumerHeartbeat, context: Context, now: float
     ) -> GroupEffects:
-        """Create the group for a member that joins. Raises: Refused.
+        """Create the group for a member that joins; return the effects. Raises: Refused.
 
-        An empty group of another type is replaced; the new group has its offsets.
+        An empty group of another type is replaced, and the new group takes over the committed offsets.
         """
         event = machine.with_member_id(event, context)
         machine.check_may_create(group_id, other, event)
@@ -62,7 +62,7 @@ class ConsumerType(GroupType[ConsumerGroup]):
     # --- records ---
 
     def group_id_of(self, key: Any) -> str:
-        """Return the group id in the key."""
+        """Return the group id in the key of a record."""
         group_id: str = key.group_id
         return group_id
 
@@ -95,8 +95,9 @@ class ConsumerType(GroupType[ConsumerGroup]):
         return commit_rules.fetch_error(group, member_id, epoch)
 
     def retention_start(self, group: ConsumerGroup) -> RetentionStart:
-        """Return the time of the commit as the start of its retention time; offsets of subscribed topics do not expire.
+        """Return a function from topic and committed offset to the start of the offset's retention time in seconds.
 
+        The start is the time of the commit; None for an offset of a subscribed topic, which does not expire.
         Source: Kafka's ConsumerGroup.offsetExpirationCondition.
         """
 
@@ -112,15 +113,15 @@ class ConsumerType(GroupType[ConsumerGroup]):
     # --- description ---
 
     def describe(self, group: ConsumerGroup, response: type[T], context: Context) -> T | None:
-        """Return the group as an element of ConsumerGroupDescribeResponse."""
+        """Return the group as an element of ConsumerGroupDescribeResponse; None for another response class."""
         return cast("T", description.describe(group, context)) if response is description.Described else None
 
     def view(self, group: ConsumerGroup, context: Context) -> GroupView:
-        """Return the part of a snapshot that depends on the type."""
+        """Return the part of a group snapshot that depends on the group type."""
         return description.view(group, context)
 
     def to_json(self, group: ConsumerGroup, topics: TopicNames, settings: Settings) -> Mapping[str, Any]:
-        """Return the group as ``mockbroker import`` prints it, without id and offsets."""
+        """Return the JSON object that ``mockbroker import`` prints for the group, without group id and offsets."""
         return description.to_json(group, topics, settings)
 
 

@@ -40,8 +40,8 @@ from mockbroker.groups.events import ConsumerHeartbeat
 from mockbroker.groups.group_type import Context, Refused
 from mockbroker.topics.model import Cluster
 
-METADATA_REFRESH_INTERVAL = 600.0  # seconds after which the metadata of subscribed topics is read again in any case
-REGEX_REFRESH_MIN_INTERVAL = 10.0  # least seconds between two resolutions of the regular expressions of a group
+METADATA_REFRESH_INTERVAL = 600.0  # maximum seconds between two reads of the metadata of subscribed topics
+REGEX_REFRESH_MIN_INTERVAL = 10.0  # minimum seconds between two resolutions of the regular expressions of a group
 NO_MEMBER_REASONS: Mapping[str, str] = MappingProxyType({})
 Assignment = ConsumerGroupHeartbeatResponse.Assignment
 
@@ -56,19 +56,19 @@ class RegexUpdate(Enum):
 
     NO_CHANGE = 0
     UPDATED = 1
-    UPDATED_AND_RESOLVED = 2  # and the topics that the new one matches are known
+    UPDATED_AND_RESOLVED = 2  # the topics that match the new regular expression are already known
 
 
 def check_may_create(group_id: str, other: CoordinatedGroup | None, event: ConsumerHeartbeat) -> None:
-    """Check that a heartbeat may create a group: only one that joins may.
+    """Check that a heartbeat may create a group; only a heartbeat with which a member joins may.
 
     Args:
         group_id: The group id.
-        other: The group of another type with this id, if any.
+        other: The group of another type with this id; None if no group exists.
         event: The heartbeat.
 
     Raises:
-        Refused: The heartbeat does not join.
+        Refused: The member epoch is not 0.
     """
     if event.epoch == JOIN_EPOCH:
         return
@@ -79,7 +79,7 @@ def check_may_create(group_id: str, other: CoordinatedGroup | None, event: Consu
 
 
 def with_member_id(event: ConsumerHeartbeat, context: Context) -> ConsumerHeartbeat:
-    """Return the heartbeat, with a new member id if it has none (v0)."""
+    """Return the heartbeat, with a new member id if the request contains none (v0) and the member does not leave."""
     if event.member_id or event.epoch < 0:
         return event
     return replace(event, member_id=uuid_text(context.new_uuid()))
@@ -89,7 +89,10 @@ def with_member_id(event: ConsumerHeartbeat, context: Context) -> ConsumerHeartb
 
 
 def heartbeat(group: ConsumerGroup, event: ConsumerHeartbeat, context: Context, now: float) -> Effects:
-    """Handle the heartbeat of a member that joins or stays: update it and reconcile it. Raises: Refused."""
+    """Handle a heartbeat with epoch 0 or more: add or update the member, and reconcile it; return the effects.
+
+    Raises: Refused.
+    """
     check_not_full(group, event.member_id, context)
     old, before = _get_or_create_member(group, event)
     after = replace(
@@ -137,7 +140,7 @@ def check_not_full(group: ConsumerGroup, member_id: str, context: Context) -> No
 
 
 def get_member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
-    """Return a member. Raises: Refused."""
+    """Return the member with this member id. Raises: Refused if there is none."""
     member = group.members.get(member_id)
     if member is None:
         raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}.")
@@ -145,7 +148,7 @@ def get_member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
 
 
 def get_static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> ConsumerMember:
-    """Return the static member with this instance id and member id. Raises: Refused."""
+    """Return the static member with this instance id and member id. Raises: Refused if there is none."""
     member = member_of_instance(group, instance_id)
     if member_id != member.member_id:
         raise Refused(
@@ -170,7 +173,10 @@ def member_of_instance(group: ConsumerGroup, instance_id: str) -> ConsumerMember
 def _get_or_create_member(
     group: ConsumerGroup, event: ConsumerHeartbeat
 ) -> tuple[ConsumerMember | None, ConsumerMember]:
-    """Return the member that the heartbeat replaces, if any, and the member before the heartbeat. Raises: Refused."""
+    """Return the member that the heartbeat replaces or None, and the state of the member before the heartbeat.
+
+    Raises: Refused.
+    """
     joins = event.epoch == JOIN_EPOCH
     if event.instance_id is None:
         existing = group.members.get(event.member_id)
@@ -188,10 +194,10 @@ def _get_or_create_member(
 def join_static(
     group: ConsumerGroup, member_id: str, instance_id: str, *, uses_classic_protocol: bool
 ) -> tuple[ConsumerMember | None, ConsumerMember]:
-    """Let a static member join, as a new member or in place of the one with its instance id.
+    """Find the predecessor of a static member that joins: the member with the same instance id, if there is one.
 
     Returns:
-        The member that it replaces, if any, and the member before the request.
+        The replaced member or None, and the state from which the joining member starts.
 
     Raises:
         Refused: The instance id belongs to a member that has not left temporarily.
@@ -212,8 +218,8 @@ def join_static(
 def _check_epoch(member: ConsumerMember, event: ConsumerHeartbeat) -> None:
     """Check the member epoch of a heartbeat.
 
-    The previous epoch is accepted if the member reports its owned partitions, and all of them are assigned to it: then
-    the last response was lost.
+    The previous epoch is accepted if the member reports its owned partitions, and all of these are assigned to the
+    member: then the last response was lost.
 
     Raises:
         Refused: The epoch is not valid.
@@ -252,13 +258,13 @@ def update_member(
     context: Context,
     now: float,
 ) -> Effects:
-    """Put a member into the group, start a new epoch if necessary, and compute a new target assignment.
+    """Add or replace a member, start a new epoch if necessary, and compute a new target assignment; return the effects.
 
     Args:
         group: The group.
-        old: The member in its place, if any.
-        before: The member before the request.
-        after: The member after the request.
+        old: The member that is replaced; None for a new member.
+        before: State of the member before the request.
+        after: State of the member after the request.
         context: The context.
         now: The current time in seconds.
 
@@ -276,7 +282,7 @@ def update_member(
 
 
 def add_or_replace_member(group: ConsumerGroup, old: ConsumerMember | None, member: ConsumerMember) -> Effects:
-    """Add or replace a member, and record that it joined. ``old``: the member in its place, if any."""
+    """Add or replace a member; return the journal event of a join. ``old``: replaced member, None for a new member."""
     if old is None:
         group.put_member(member)
         return [note(group, EventKind.JOIN, member)]
@@ -296,7 +302,7 @@ def _update_target(group: ConsumerGroup, context: Context, now: float, reason: s
         group: The group.
         context: The context.
         now: The current time in seconds.
-        reason: Reason for a new epoch; empty if there is none.
+        reason: Reason for a new epoch; "" if there is none.
         homogeneous: Whether all members had the same subscription before the request. Kafka uses this value if the
             request starts no epoch, but the target assignment is outdated. Then a member that joins without topics may
             cause an empty target assignment for all members.
@@ -322,7 +328,7 @@ def _update_target(group: ConsumerGroup, context: Context, now: float, reason: s
 
 
 def _bump_epoch(group: ConsumerGroup, reason: str) -> Note:
-    """Increment the group epoch; the next heartbeat computes a new target assignment."""
+    """Increment the group epoch, so that the next heartbeat computes a target assignment; return the journal event."""
     group.epoch += 1
     return Note(event=EventKind.REBALANCE, group=group.group_id, generation=group.epoch, reason=reason)
 
@@ -334,7 +340,7 @@ def _epoch_bump_reason(
     after: ConsumerMember,
     regex_update: RegexUpdate,
 ) -> str:
-    """Return the reason why the request starts a new epoch; empty if it does not."""
+    """Return the reason why the request starts a new epoch; "" if it does not start one."""
     if after.topics != before.topics:
         return f"{after.member_id} joined" if old is None else f"{after.member_id} subscribes to other topics"
     if regex_update is RegexUpdate.UPDATED_AND_RESOLVED:
@@ -345,7 +351,7 @@ def _epoch_bump_reason(
 def reconcile(
     group: ConsumerGroup, member_id: str, owned: PartitionSet | None, context: Context, now: float, *, changed: bool
 ) -> tuple[ConsumerMember, Effects]:
-    """Do the next step of a member towards its target assignment; return the member and the effects.
+    """Run the next step of a member towards its target assignment; return the updated member and the effects.
 
     Args:
         group: The group.
@@ -385,7 +391,7 @@ def reconcile(
 
 
 def _update_regex(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember) -> RegexUpdate:
-    """Return how the regular expression of a member changed; check a new one. Raises: Refused."""
+    """Return how the regular expression of a member changed. Raises: Refused if a new one is invalid."""
     if before.regex == after.regex:
         return RegexUpdate.NO_CHANGE
     if after.regex and after.regex not in group.subscribed_regexes:
@@ -407,7 +413,7 @@ def _should_resolve_regexes(
 ) -> bool:
     """Return whether the regular expressions have to be resolved, at most once per REGEX_REFRESH_MIN_INTERVAL.
 
-    They have to be if one is not resolved, topics changed, or the last resolution is too old.
+    This is necessary if a regular expression is not resolved, topics changed, or the last resolution is too old.
 
     Args:
         group: The group.
@@ -430,9 +436,9 @@ def _should_resolve_regexes(
 
 
 def _resolve_next_regex(group: ConsumerGroup, context: Context, now: float) -> Effects:
-    """Resolve one regular expression, and schedule the next one at once.
+    """Resolve one regular expression, and schedule the resolution of the next one without delay; return the effects.
 
-    After the last one a new epoch starts if the matching topics changed.
+    After the last regular expression, a new epoch starts if the matching topics changed.
     """
     if not group.regexes_to_resolve:
         group.regexes_to_resolve, group.resolving_since, group.matches_changed = (
@@ -465,7 +471,10 @@ def _resolve_regex(group: ConsumerGroup, pattern: str, context: Context) -> None
 
 
 def leave(group: ConsumerGroup, event: ConsumerHeartbeat, context: Context, now: float) -> GroupEffects:
-    """Handle a heartbeat with epoch -1, or -2 for a static member that leaves temporarily. Raises: Refused."""
+    """Handle a heartbeat with epoch -1, or -2 for a static member that leaves temporarily; return the effects.
+
+    Raises: Refused.
+    """
     if event.instance_id is None:
         member = get_member(group, event.member_id)
     else:
@@ -490,9 +499,9 @@ def fence(
     now: float,
     reasons: Mapping[str, str] = NO_MEMBER_REASONS,
 ) -> GroupEffects:
-    """Remove members, release their partitions and start a new epoch, or convert the group to a classic one.
+    """Remove members, release their partitions and start a new epoch, or convert the group to a classic group.
 
-    The next heartbeat computes the target assignment.
+    Return the effects. The next heartbeat computes the target assignment.
 
     Args:
         group: The group.
@@ -562,12 +571,12 @@ def tick(group: ConsumerGroup, context: Context, now: float) -> GroupEffects:
 
 
 def note(group: ConsumerGroup, event: EventKind, member: ConsumerMember, reason: str = "") -> Note:
-    """Return an event about a member for the journal, with the member epoch."""
+    """Return a journal event about a member, whose generation is the member epoch."""
     return member_note(group, event, member, reason, generation=member.epoch)
 
 
 def by_topic_name(partition_set: PartitionSet, cluster: Cluster) -> dict[str, list[int]]:
-    """Return partitions by topic name, without the topics that do not exist any more."""
+    """Return partition indexes by topic name, without topics that no longer exist."""
     topics = ((cluster.by_id.get(topic_id), partitions) for topic_id, partitions in by_topic_id(partition_set).items())
     return {topic.name: partitions for topic, partitions in topics if topic is not None}
 

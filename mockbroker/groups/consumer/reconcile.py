@@ -1,4 +1,4 @@
-"""The reconciliation of one member: revoke partitions, then get free ones, then the rest as others release them.
+"""The reconciliation of one member: it revokes partitions, then gets free partitions, then those that others release.
 
 Source: Kafka's CurrentAssignmentBuilder (4.2).
 """
@@ -29,9 +29,9 @@ class ReconciliationInput:
         target_epoch: Epoch of the target assignment.
         target: Target assignment of the member.
         subscribed_topic_ids: Ids of the topics that the member subscribes to.
-        partition_epochs: Epochs of the owners of owned partitions.
-        owned_partitions: Partitions that the member reports as owned; None if it does not report them, which counts
-            as owning all.
+        partition_epochs: Member epoch of the owner, by owned partition.
+        owned_partitions: Partitions that the member reports as owned; None if the member does not report them, which
+            means that it still owns all.
         has_changed_subscription: Whether the request changed the subscription of the member.
     """
 
@@ -48,7 +48,7 @@ class ReconciliationInput:
 
 
 def reconciled_member(member: ConsumerMember, inputs: ReconciliationInput) -> ConsumerMember:
-    """Return the member after its next step, or the same member if no step is possible."""
+    """Return the member after its next reconciliation step; the same object if no step is possible."""
     if member.state is STABLE and member.epoch == inputs.target_epoch:
         return _remove_unsubscribed(member, inputs) if inputs.has_changed_subscription else member
     if member.state is UNREVOKED and inputs.owns_any(member.pending_revocation):
@@ -86,7 +86,7 @@ def _compute_next_assignment(member: ConsumerMember, inputs: ReconciliationInput
 
 
 def _remove_unsubscribed(member: ConsumerMember, inputs: ReconciliationInput) -> ConsumerMember:
-    """Revoke partitions of topics that are not subscribed any more, before there is a new target assignment."""
+    """Return the member with a revocation of partitions of unsubscribed topics, before a new target is computed."""
     keep = frozenset(partition for partition in member.assigned if partition[0] in inputs.subscribed_topic_ids)
     if keep == member.assigned:
         return member

@@ -1,7 +1,7 @@
 """The records of a consumer group: group, members, target and current assignments, regular expressions (KIP-848).
 
-The hash of the topic metadata is not computed as by Kafka. It is only compared: a coordinator that computes another
-value reads the topic metadata again.
+The hash of the topic metadata differs from Kafka's hash. Hashes are only compared: a coordinator that computes another
+hash reads the topic metadata again.
 
 Source: Kafka's GroupCoordinatorRecordHelpers.
 """
@@ -59,7 +59,7 @@ KEYS = (
 
 
 def records(group: ConsumerGroup, wall: WallClock) -> Iterator[Record]:
-    """Return key, value and version of all records of a group, except its offsets."""
+    """Yield key, value and value version of each record of a group, except the records of its offsets."""
     for member in group.members.values():
         yield member_record(group, member)
     yield from regex_records(group, wall)
@@ -72,9 +72,9 @@ def records(group: ConsumerGroup, wall: WallClock) -> Iterator[Record]:
 
 
 def changed_records(group: ConsumerGroup, wall: WallClock) -> Iterator[Change]:
-    """Return the records that may have changed, and tombstones.
+    """Yield the records that may have changed, and tombstones.
 
-    They have the order in which a heartbeat changes them: members, regular expressions, group, target assignments,
+    The order is that in which a heartbeat changes the records: members, regular expressions, group, target assignments,
     current assignments.
     """
     changes = group.changes
@@ -154,7 +154,7 @@ def assignment_epoch_record(group: ConsumerGroup) -> Record:
 
 
 def current_assignment_record(group: ConsumerGroup, member: ConsumerMember) -> Record:
-    """Return the record of the assigned partitions of a member and those that it has to revoke."""
+    """Return the record of a member's assigned partitions and of the partitions that the member has to revoke."""
     key = ConsumerGroupCurrentMemberAssignmentKey(group_id=group.group_id, member_id=member.member_id)
     return key, _current_assignment_value(member), 0
 
@@ -228,7 +228,16 @@ def _sorted(assignment: Mapping[UUID, list[int]]) -> list[tuple[UUID, list[int]]
 
 @dataclass(slots=True)
 class _GroupRecords:
-    """The decoded records of one group. ``group``: None if the record of the group itself is missing."""
+    """The decoded records of one group.
+
+    Attributes:
+        group: The record of the group itself; None if it is missing.
+        target_epoch: Epoch of the target assignment.
+        members: Member metadata by member id.
+        targets: Target assignments by member id.
+        current: Current assignments by member id.
+        regexes: Resolved topics by regular expression.
+    """
 
     group: ConsumerGroupMetadataValue | None = None
     target_epoch: int = 0

@@ -1,4 +1,4 @@
-"""Regular expressions of subscriptions, which the broker resolves with RE2 (KIP-848).
+"""The regular expressions of subscriptions, which the broker resolves with RE2 (KIP-848).
 
 Kafka uses RE2/J; this module uses the original RE2. Syntax that only RE2 supports is rejected, with the messages of
 RE2/J. Syntax that only RE2/J supports is rejected too (docs/limits.md): RE2 limits nested repetitions and the size of
@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 MAX_CACHED_REGEXES = 1_000  # the cache is cleared when it has more
-# Error messages of RE2, and those of RE2/J.
+# Error messages of RE2/J by the message of RE2 for the same error.
 RE2J_MESSAGES = {
     "missing ]": "missing closing ]",
     "missing )": "missing closing )",
@@ -39,19 +39,25 @@ class InvalidRegex(ValueError):
 
 
 def check(regex: str) -> None:
-    """Check a regular expression. Raises: InvalidRegex."""
+    """Check that a regular expression is valid in RE2 and RE2/J. Raises: InvalidRegex."""
     _compiled(regex)
 
 
 def matching_names(regex: str, names: Iterable[str]) -> frozenset[str]:
-    """Return the names that the whole regular expression matches."""
+    """Return the names that the regular expression matches from beginning to end. Raises: InvalidRegex."""
     fullmatch = _compiled(regex).fullmatch  # of bytes, because re2 counts the characters of a str at each match
     return frozenset([name for name in names if fullmatch(name.encode("utf-8", "surrogateescape"))])
 
 
 @dataclass(slots=True)
 class _CachedMatches:
-    """The topics that a regular expression matches among the first ``count`` names of ``created``."""
+    """The cached matches of one regular expression.
+
+    Attributes:
+        created: Names of all topics ever created, in order.
+        count: Number of names in ``created`` that were matched.
+        topics: The matching topics among the first ``count`` names.
+    """
 
     created: Sequence[str]
     count: int
@@ -69,7 +75,7 @@ class TopicMatches:
         self._sets: dict[frozenset[str], frozenset[str]] = {}
 
     def matching_topics(self, regex: str, created: Sequence[str], existing: Container[str]) -> frozenset[str]:
-        """Return the existing topics that match.
+        """Return the names of the existing topics that match a regular expression.
 
         Args:
             regex: The regular expression.

@@ -26,7 +26,7 @@ STATES = EMPTY, ASSIGNING, RECONCILING, STABLE = "Empty", "Assigning", "Reconcil
 TopicIdPartition: TypeAlias = tuple[UUID, int]
 PartitionSet: TypeAlias = frozenset[TopicIdPartition]
 NO_PARTITIONS: PartitionSet = frozenset()
-NOT_OWNED = -1  # the epoch of a partition without owner
+NOT_OWNED = -1  # value in place of a member epoch for a partition without an owner
 JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH = (
     0,
     -1,
@@ -37,7 +37,7 @@ REGEX_TIMER: Timer = ("regex", "")
 
 
 def by_topic_id(partition_set: PartitionSet) -> MemberAssignment:
-    """Return partition indexes in order, by topic id."""
+    """Return sorted partition indexes by topic id."""
     assignment: MemberAssignment = {}
     for topic_id, index in sorted(partition_set):
         assignment.setdefault(topic_id, []).append(index)
@@ -50,12 +50,12 @@ def rebalance_timer(member_id: str) -> Timer:
 
 
 def join_timer(member_id: str) -> Timer:
-    """Return the key of the deadline for a member of the classic protocol to rejoin."""
+    """Return the key of the deadline until which a member of the classic protocol has to rejoin."""
     return ("join", member_id)
 
 
 def sync_timer(member_id: str) -> Timer:
-    """Return the key of the deadline for a member of the classic protocol to sync."""
+    """Return the key of the deadline until which a member of the classic protocol has to send SyncGroup."""
     return ("sync", member_id)
 
 
@@ -86,17 +86,17 @@ class ConsumerMember:
 
     Attributes:
         member_id: Member id.
-        instance_id: ``group.instance.id`` of a static member.
-        rack_id: Rack of the client.
+        instance_id: ``group.instance.id`` of a static member; None for a dynamic member.
+        rack_id: Rack of the client; None if unknown.
         client_id: The ``client.id`` of the request header.
         client_host: Address of the client.
-        rebalance_timeout: Time in seconds to revoke partitions.
+        rebalance_timeout: Maximum time in seconds in which the member revokes partitions.
         topics: Names of the subscribed topics.
-        regex: Subscribed regular expression; empty if there is none.
-        assignor: Server-side assignor that the member requests.
-        classic: Set if the member uses the classic protocol (online migration).
+        regex: Subscribed regular expression; "" if there is none.
+        assignor: Server-side assignor that the member requests; None for the group's default.
+        classic: Metadata of a member that uses the classic protocol (online migration); None for other members.
         epoch: Member epoch.
-        previous_epoch: Member epoch before.
+        previous_epoch: Member epoch before the latest reconciliation step; -1 before the first one.
         state: State of the reconciliation.
         assigned: Assigned partitions.
         pending_revocation: Partitions that the member has to revoke.
@@ -119,17 +119,17 @@ class ConsumerMember:
     pending_revocation: PartitionSet = NO_PARTITIONS
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
-        """Return whether the member has exactly its target assignment."""
+        """Return whether the member's assignment is its target assignment of this epoch."""
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRegex:
-    """The topics that match a regular expression.
+    """The resolution of a regular expression to topics.
 
     Attributes:
-        topics: Names of the topics.
-        version: Version of the cluster metadata with which they were matched.
+        topics: Names of the matching topics.
+        version: Version of the cluster metadata at the resolution.
         at: Time of the resolution in seconds.
     """
 
@@ -140,28 +140,28 @@ class ResolvedRegex:
 
 @dataclass(slots=True, kw_only=True)
 class ConsumerGroup(CoordinatedGroup):
-    """A consumer group.
+    """The state of a consumer group.
 
     Attributes:
         group_id: Group id.
-        epoch: Group epoch, incremented when a new target assignment is necessary.
+        epoch: Group epoch, which is incremented when a new target assignment is necessary.
         assignment_epoch: Group epoch for which the target assignment was computed.
         members: Members by member id.
         static_members: Member ids by instance id. A former instance id of a member is not removed, as in Kafka.
-        target: Target assignment by member id.
-        partition_epochs: Member epochs of the owners of partitions, also of those that are pending revocation.
-        resolved_regexes: Topics that match each regular expression.
-        regex_topics: Number of regular expressions that match each topic.
-        regexes_to_resolve: Regular expressions that remain in the resolution in progress.
+        target: Target assignments by member id.
+        partition_epochs: Member epoch of the owner, by owned partition, including partitions pending revocation.
+        resolved_regexes: Resolutions by regular expression.
+        regex_topics: Number of matching regular expressions by topic name.
+        regexes_to_resolve: Regular expressions that the resolution in progress has not resolved yet.
         resolving_since: Time in seconds when the latest resolution started.
         matches_changed: Whether a regular expression matched other topics in this resolution than before.
-        topic_metadata: Ids and partition counts of the existing subscribed topics, when they were read last.
-        metadata_version: Version of the cluster metadata when it was read last.
-        metadata_refresh_at: Time in seconds when it is read again in any case.
+        topic_metadata: Topic ids and partition counts of the existing subscribed topics at the last read, by name.
+        metadata_version: Version of the cluster metadata at the last read; -1 before the first one.
+        metadata_refresh_at: Latest time in seconds of the next read of the metadata.
         peak_member_count: Largest number of members so far, which determines the map order.
-        subscribed_names: Number of members that subscribe to each topic by name.
-        subscribed_regexes: Number of members that subscribe to each regular expression.
-        requested_assignors: Number of members that request each assignor.
+        subscribed_names: Number of members that subscribe to a topic by name, by topic name.
+        subscribed_regexes: Number of members that subscribe to a regular expression, by regular expression.
+        requested_assignors: Number of members that request an assignor, by assignor name.
         classic_member_count: Number of members that use the classic protocol.
         homogeneous: Whether all members had the same subscription when a member or the metadata changed last.
         timers: Deadlines of the group and its members.
@@ -217,7 +217,7 @@ class ConsumerGroup(CoordinatedGroup):
 
     @property
     def state_name(self) -> str:
-        """The state, as ListGroups reports it. Source: Kafka's ConsumerGroup.ConsumerGroupState."""
+        """Name of the state, as ListGroups reports it. Source: Kafka's ConsumerGroup.ConsumerGroupState."""
         if not self.members:
             return EMPTY
         if self.epoch > self.assignment_epoch:
@@ -240,7 +240,7 @@ class ConsumerGroup(CoordinatedGroup):
         return [self.members[member_id] for member_id in map_order(self.members, self.peak_member_count)]
 
     def preferred_assignor(self, default: str) -> str:
-        """Return the assignor that most members request; the default if none does.
+        """Return the assignor that most members request; ``default`` if no member requests an assignor.
 
         Of assignors with equal counts, the first one in the order of a Java HashMap is used.
         """
@@ -248,7 +248,7 @@ class ConsumerGroup(CoordinatedGroup):
         return max(names, key=lambda name: self.requested_assignors[name]) if names else default
 
     def supports_classic_protocols(self, names: Iterable[str]) -> bool:
-        """Return whether all members of the classic protocol support one of these protocols."""
+        """Return whether at least one of these protocols is supported by all members that use the classic protocol."""
         supported = [{name for name, _ in metadata.protocols} for metadata in self._classic_metadata()]
         return any(all(name in each for each in supported) for name in names)
 
@@ -258,13 +258,13 @@ class ConsumerGroup(CoordinatedGroup):
     # --- subscriptions ---
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
-        """Return the topics that a member subscribes to by name or resolved regular expression."""
+        """Return the names of the topics that a member subscribes to by name or resolved regular expression."""
         resolved = self.resolved_regexes.get(member.regex) if member.regex else None
         if resolved is None:
             return member.topics
         return (
             member.topics | resolved.topics if member.topics else resolved.topics
-        )  # the same set object as other members have
+        )  # the same set object for all members with this regular expression
 
     def ids_of(self, member: ConsumerMember, cluster: Cluster) -> frozenset[UUID]:
         """Return the ids of the existing topics that a member subscribes to."""
@@ -290,7 +290,7 @@ class ConsumerGroup(CoordinatedGroup):
         Args:
             cluster: The topics.
             now: The current time in seconds.
-            interval: Seconds until the next refresh, if nothing else causes one.
+            interval: Maximum time in seconds until the next refresh.
         """
         metadata = self.subscribed_metadata(cluster)
         changed = metadata != self.topic_metadata
@@ -326,7 +326,7 @@ class ConsumerGroup(CoordinatedGroup):
     # --- members ---
 
     def put_member(self, member: ConsumerMember) -> None:
-        """Add a member, or replace the one with its id. A new member epoch cancels the rebalance timeout."""
+        """Add a member, or replace the member with the same id. A new member epoch cancels the rebalance timeout."""
         old = self.members.get(member.member_id)
         if old is not None:
             self._count(old, -1)
@@ -357,7 +357,7 @@ class ConsumerGroup(CoordinatedGroup):
         self.homogeneous = self._is_homogeneous()
 
     def replace_static_member(self, old: ConsumerMember, new: ConsumerMember) -> None:
-        """Replace a static member with one of another member id, which gets the target assignment of the old one."""
+        """Replace a static member with a member of another member id; the target assignment is transferred."""
         target, resolved = self.target.get(old.member_id, {}), self.resolved_regexes.get(old.regex)
         self.remove_member(old)
         if resolved is not None:

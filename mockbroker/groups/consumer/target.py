@@ -17,20 +17,20 @@ from mockbroker.topics.model import Cluster
 
 
 def effective_assignor(group: ConsumerGroup, settings: Settings) -> str:
-    """Return the assignor that most members request, else the first of ``group.consumer.assignors``."""
+    """Return the name of the assignor that most members request, else the first of ``group.consumer.assignors``."""
     return group.preferred_assignor(default=settings.group_consumer_assignors.split(",")[0])
 
 
 def compute_target(
     group: ConsumerGroup, cluster: Cluster, settings: Settings, *, homogeneous: bool, uniform_release: str
 ) -> Note:
-    """Compute the target assignment of all members for the group epoch; return the event for the journal.
+    """Compute the target assignment of all members for the group epoch; return the journal event.
 
     Args:
         group: The group.
         cluster: The topics.
         settings: The settings of the brokers.
-        homogeneous: Whether all members have the same subscription. If so, that of the first member is used for all.
+        homogeneous: Whether all members have the same subscription; then that of the first member is used for all.
         uniform_release: The release whose ``uniform`` assignor is used.
     """
     name = effective_assignor(group, settings)

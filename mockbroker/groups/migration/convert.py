@@ -53,7 +53,7 @@ class UpgradeRefused(Exception):
 
 
 def check_upgrade(group: ClassicGroup, settings: Settings) -> None:
-    """Check whether settings and group allow the upgrade. Raises: UpgradeRefused."""
+    """Raise UpgradeRefused unless the settings and the state of the group allow an upgrade."""
     prefix = _upgrade_error_prefix(group)
     if settings.group_consumer_migration_policy not in UPGRADE_POLICIES:
         raise UpgradeRefused(f"{prefix} online upgrade is disabled.")
@@ -122,8 +122,8 @@ def _to_consumer_member(group: ClassicGroup, member: Member, cluster: Cluster) -
 def upgrade(group: ClassicGroup, event: ConsumerHeartbeat, context: Context, now: float) -> GroupEffects:
     """Convert a classic group with members, because a member of the consumer protocol joins; return the effects.
 
-    Pending JoinGroups and SyncGroups are answered with REBALANCE_IN_PROGRESS before the assignments and subscriptions
-    are decoded, as by Kafka. So they are answered even if the conversion fails then.
+    As in Kafka, pending JoinGroups and SyncGroups are answered with REBALANCE_IN_PROGRESS before the assignments and
+    subscriptions are decoded, so also if the conversion then fails.
 
     Raises:
         Refused: Settings or group do not allow the upgrade; nothing has changed.
@@ -159,7 +159,7 @@ def can_downgrade(
         group: The group.
         without: The members that leave or are replaced.
         settings: The settings of the brokers.
-        remaining: Number of members of the classic group.
+        remaining: Number of members that the classic group would contain.
     """
     consumer_members = len(group.members) - group.classic_member_count
     return (
@@ -177,10 +177,10 @@ def downgrade(
 
     Args:
         group: The group.
-        without: The members that leave.
+        without: The members that leave; the classic group does not contain them.
         context: The context.
         now: The current time in seconds.
-        reason: Reason for a rebalance; empty if none is necessary.
+        reason: Reason for a rebalance; "" for no rebalance.
     """
     new = to_classic_group(group, without, context, now)
     note = Note(event=EventKind.DOWNGRADE, group=group.group_id, generation=new.generation, members=tuple(new.members))
@@ -190,7 +190,15 @@ def downgrade(
 def downgrade_without(
     group: ConsumerGroup, without: Collection[ConsumerMember], context: Context, now: float, reason: str
 ) -> GroupEffects | None:
-    """Convert the group to a classic group if only classic members remain without these; else return None."""
+    """Convert the group to a classic group if only classic members remain; return the effects, or None.
+
+    Args:
+        group: The group.
+        without: The members that leave.
+        context: The context.
+        now: The current time in seconds.
+        reason: Why the members leave.
+    """
     if not can_downgrade(group, without, context.settings, remaining=len(group.members) - len(without)):
         return None
     return downgrade(group, without, context, now, reason)
@@ -199,9 +207,9 @@ def downgrade_without(
 def to_classic_group(
     group: ConsumerGroup, without: Collection[ConsumerMember], context: Context, now: float
 ) -> ClassicGroup:
-    """Create a Stable classic group from a consumer group without some members.
+    """Create a Stable classic group from a consumer group, without the members in ``without``.
 
-    The assignment of each member is its target assignment. No rebalance starts.
+    Each member is assigned its target assignment. No rebalance starts.
     """
     classic_group = ClassicGroup.from_settings(group.group_id, context.settings, now)
     removed = {member.member_id for member in without}
@@ -241,7 +249,7 @@ NamedPartitions = ConsumerProtocolAssignment.TopicPartition | ConsumerProtocolSu
 
 
 def to_partition_set(topics: Collection[NamedPartitions], cluster: Cluster) -> PartitionSet:
-    """Return partitions with topic ids for partitions with topic names, without topics that do not exist."""
+    """Return the partitions with topic ids instead of topic names, without topics that do not exist."""
     partitions: set[tuple[UUID, int]] = set()
     for named in topics:
         if topic := cluster.topics.get(named.topic):
@@ -250,7 +258,13 @@ def to_partition_set(topics: Collection[NamedPartitions], cluster: Cluster) -> P
 
 
 def encode_assignment(assigned: PartitionSet, metadata: bytes, cluster: Cluster) -> bytes:
-    """Return an encoded ConsumerProtocolAssignment, in the version of the member's subscription."""
+    """Return an encoded ConsumerProtocolAssignment, in the version of the member's subscription, at most 3.
+
+    Args:
+        assigned: Topic ids and partition indexes.
+        metadata: Encoded subscription of the member.
+        cluster: The topics; topic ids that do not exist are omitted.
+    """
     topics = ((cluster.by_id.get(topic_id), partitions) for topic_id, partitions in by_topic_id(assigned).items())
     element = ConsumerProtocolAssignment.TopicPartition
     topic_partitions = [

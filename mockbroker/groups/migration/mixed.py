@@ -1,7 +1,8 @@
-"""Requests of classic members in a consumer group, during an online migration (KIP-848).
+"""The handlers of requests that classic members send to a consumer group, during an online migration (KIP-848).
 
-A classic member is never the leader, and its requests are answered at once. JoinGroup does the next step of its
-reconciliation, SyncGroup returns its assignment, and Heartbeat returns REBALANCE_IN_PROGRESS when there is a next step.
+A classic member is never the leader, and its requests are answered at once. JoinGroup runs the next step of the
+member's reconciliation, SyncGroup returns the assignment, and Heartbeat returns REBALANCE_IN_PROGRESS if a next step is
+necessary.
 Source: Kafka's GroupMetadataManager.classicGroup...ToConsumerGroup (4.2).
 """
 
@@ -39,7 +40,7 @@ from mockbroker.groups.migration import convert as migration
 
 
 def join(group: ConsumerGroup, event: Join, context: Context, now: float) -> GroupEffects:
-    """Let a classic member join, or rejoin for its next step."""
+    """Add a classic member, or run the next reconciliation step of a member that rejoins; return the effects."""
     try:
         return _join(group, event, context, now)
     except Refused as refused:
@@ -94,16 +95,16 @@ def _join(group: ConsumerGroup, event: Join, context: Context, now: float) -> Gr
 
 
 def _causes_downgrade(group: ConsumerGroup, replaced: ConsumerMember, context: Context) -> bool:
-    """Return whether the group becomes a classic group if a classic member replaces this member."""
+    """Return whether the group is converted to a classic group when a classic member replaces ``replaced``."""
     return migration.can_downgrade(group, [replaced], context.settings, remaining=len(group.members))
 
 
 def _get_or_create_member(
     group: ConsumerGroup, event: Join, member_id: str
 ) -> tuple[ConsumerMember | None, ConsumerMember]:
-    """Return the member that the request replaces, if any, and the member before the request. Raises: Refused.
+    """Return the member that the request replaces or None, and the state of the member before the request.
 
-    An unknown member id is accepted.
+    An unknown member id is accepted. Raises: Refused.
     """
     if event.instance_id is None:
         existing = group.members.get(member_id)
@@ -115,7 +116,7 @@ def _get_or_create_member(
 
 
 def sync(group: ConsumerGroup, event: Sync, context: Context, now: float) -> GroupEffects:
-    """Return the assignment of a classic member."""
+    """Answer a SyncGroup with the assignment of the classic member; return the effects."""
     try:
         member, classic = _classic_member(group, event)
         if event.protocol_type not in (None, CONSUMER) or event.protocol_name not in (None, classic.protocols[0][0]):
@@ -139,7 +140,10 @@ def sync(group: ConsumerGroup, event: Sync, context: Context, now: float) -> Gro
 
 
 def heartbeat(group: ConsumerGroup, event: Heartbeat, context: Context, now: float) -> GroupEffects:  # noqa: ARG001
-    """Renew the session of a classic member; answer REBALANCE_IN_PROGRESS if it has to rejoin for its next step."""
+    """Renew the session of a classic member, and answer the Heartbeat; return the effects.
+
+    The response is REBALANCE_IN_PROGRESS if the member has to rejoin for its next step.
+    """
     try:
         member, classic = _classic_member(group, event)
     except Refused as refused:
@@ -157,7 +161,7 @@ def heartbeat(group: ConsumerGroup, event: Heartbeat, context: Context, now: flo
 
 
 def leave(group: ConsumerGroup, event: Leave, context: Context, now: float) -> GroupEffects:
-    """Remove the members of a LeaveGroup, of both protocols, with one new epoch for all of them."""
+    """Remove the members that a LeaveGroup lists, of both protocols, with a single new epoch; return the effects."""
     removed: dict[str, ConsumerMember] = {}
     reasons: dict[str, str] = {}
     answers: list[LeaveGroupResponse.Member] = []
@@ -192,9 +196,9 @@ def _classic_member(group: ConsumerGroup, event: Sync | Heartbeat) -> tuple[Cons
 
 
 def _find_leaving_member(group: ConsumerGroup, leaving: LeavingMember) -> ConsumerMember:
-    """Return the member that leaves. Raises: Refused.
+    """Return the member that an element of a LeaveGroup identifies. Raises: Refused.
 
-    Without a member id, as administrators send it, the instance id identifies a static member.
+    An element without a member id, as administrators send it, identifies a static member by its instance id.
     """
     if leaving.instance_id is None:
         return consumer.get_member(group, leaving.member_id)

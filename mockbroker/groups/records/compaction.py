@@ -1,4 +1,4 @@
-"""Compaction of a partition: of each key only the latest record is retained, at its offset.
+"""Compaction of a partition: only the latest record of each key is retained, at an unchanged offset.
 
 Records after the start of an open transaction and the last batch are not compacted. Tombstones and transaction markers
 are retained for a day (the default of delete.retention.ms). Source: Kafka's Cleaner and CleanedTransactionMetadata.
@@ -15,21 +15,26 @@ from kwire.records.batch import Batch, Record, build_batch, read_batch
 from mockbroker.topics.model import Partition
 
 DELETE_RETENTION_MS = 86_400_000
-FIRST_COMPACTION = 1 << 20  # size of a partition in bytes; later, when its size has doubled
+FIRST_COMPACTION = 1 << 20  # partition size in bytes at the first compaction; the next ones start when it has doubled
 COMPACTED_PER_APPENDED_BYTE = 2  # bytes, so that a compaction ends before the next one starts
 SKIPPED_BATCH_COST = 100  # bytes that are counted for a batch that is not decoded again
-MIN_COMPACTED_PER_APPEND = 16_384  # bytes
+MIN_COMPACTED_PER_APPEND = 16_384  # minimum number of bytes that are compacted at each append
 
 
 class Compactor:
-    """Compacts the partitions of one topic as they grow, in steps: one at each append."""
+    """The compactor of one topic's partitions, which runs one compaction step at each append."""
 
     def __init__(self) -> None:
         self._thresholds: dict[int, int] = {}  # size in bytes that starts the next compaction, by partition index
         self._running: dict[int, _RunningCompaction] = {}
 
     def compact_if_grown(self, partition: Partition, now_ms: int) -> None:
-        """Start or continue a compaction after an append. ``now_ms``: the current time, milliseconds since 1970."""
+        """Continue a running compaction after an append, or start one if the partition has grown enough.
+
+        Args:
+            partition: The partition.
+            now_ms: The current time in milliseconds since 1970.
+        """
         size = partition.log.size
         running = self._running.get(partition.index)
         if running is None or running.partition is not partition:
@@ -50,7 +55,7 @@ class _RunningCompaction:
 
     Attributes:
         partition: The partition.
-        steps: The steps; each yields the number of compacted bytes.
+        steps: Generator that compacts one batch per step and yields the number of compacted bytes.
         size: Size of the log in bytes at the last step.
     """
 
@@ -59,7 +64,7 @@ class _RunningCompaction:
     size: int
 
     def advance(self, size: int) -> bool:
-        """Compact ``size`` bytes; return False if the compaction is complete."""
+        """Compact at least ``size`` bytes; return False if the compaction is complete."""
         for done in self.steps:
             size -= done
             if size <= 0:
@@ -68,13 +73,13 @@ class _RunningCompaction:
 
 
 def compact(partition: Partition, now_ms: int) -> None:
-    """Compact a partition completely."""
+    """Compact a partition in a single step. ``now_ms``: the current time in milliseconds since 1970."""
     for _ in compaction(partition, now_ms):
         pass
 
 
 def compaction(partition: Partition, now_ms: int) -> Generator[int, None, None]:
-    """Compact a partition in steps, one for each batch; yield the bytes of each batch that was read.
+    """Compact a partition in steps, one for each batch; yield the cost of each step in bytes.
 
     Batches that are appended in the meantime are not changed. If earlier batches are replaced or deleted in the
     meantime, the compaction has no effect.
@@ -106,11 +111,11 @@ def compaction(partition: Partition, now_ms: int) -> Generator[int, None, None]:
 
 
 class _LatestRecords:
-    """The latest records of all keys.
+    """The latest record of each key in a partition.
 
     Attributes:
         offsets: Offset of the latest record, by key.
-        count: Number of latest records in a batch, by the number of the batch.
+        count: Number of records in a batch that are the latest of their key, by batch number.
     """
 
     def __init__(self) -> None:
@@ -119,7 +124,7 @@ class _LatestRecords:
         self._batches: dict[bytes, int] = {}  # by key
 
     def add(self, number: int, batch: Batch) -> None:
-        """Add the records of the next batch."""
+        """Add the records of the next batch; ``number``: position of the batch in the log, from 0."""
         for record in batch.records():
             key = record.key or b""
             if key in self._batches:
@@ -132,7 +137,10 @@ class _LatestRecords:
 def _retained(
     partition: Partition, batch: Batch, number: int, latest: _LatestRecords, open_for: set[int], now_ms: int
 ) -> Batch | None:
-    """Return the retained part of a batch, or None. A marker is retained as long as a record of its transaction is."""
+    """Return the batch with its retained records; None if no record is retained.
+
+    A transaction marker is retained as long as a record of the transaction is retained.
+    """
     if batch.control:
         retained = batch.producer_id in open_for or now_ms - batch.max_timestamp < DELETE_RETENTION_MS
         open_for.discard(batch.producer_id)

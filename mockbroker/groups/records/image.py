@@ -1,4 +1,4 @@
-"""The encoded records of a group without its offsets: one value per key, as in a compacted log."""
+"""The image of a group: its encoded records except offsets, one value per key, as in a compacted log."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ Change: TypeAlias = tuple[bytes, bytes | None]  # encoded key and value; None fo
 
 
 def encode(key: object, value: object, version: int) -> tuple[bytes, bytes]:
-    """Return the encoded key and value."""
+    """Return the encoded key and value of a record; ``version``: version of the value."""
     encoded_key, encoded_value = encode_record(key, value, version)
     assert encoded_value is not None
     return encoded_key, encoded_value
 
 
 def image_of(records: Iterable[Record]) -> Image:
-    """Return the image with these records."""
+    """Return the image that consists of these records."""
     return dict(encode(*record) for record in records)
 
 
 def tombstones(keys: Iterable[bytes]) -> list[Change]:
-    """Return changes that delete these keys."""
+    """Return tombstones, which are changes that delete these encoded keys."""
     return [(key, None) for key in keys]
 
 
 def apply_changes(image: Image, changes: Iterable[Change]) -> Iterator[Change]:
-    """Apply changes to an image, and yield those that changed it."""
+    """Apply changes to an image, and yield the changes that had an effect."""
     for key, value in changes:
         if image.get(key) == value:
             continue

@@ -13,7 +13,13 @@ EXPIRE_TIMESTAMP_VERSION = 1  # the value version with an expiration time
 
 
 def encode_value(committed: Committed, wall: WallClock, version: int = TOPIC_ID_VERSION) -> bytes:
-    """Return the encoded value. ``version``: its version, unless the offset has an expiration time of its own."""
+    """Return the encoded value of an offset record.
+
+    Args:
+        committed: The committed offset.
+        wall: The clock of the timestamps in records.
+        version: Version of the value; an offset with an expiration time is always encoded in version 1.
+    """
     value = OffsetCommitValue(
         offset=committed.offset,
         leader_epoch=committed.leader_epoch,
@@ -32,12 +38,12 @@ def encode_value(committed: Committed, wall: WallClock, version: int = TOPIC_ID_
 
 
 def encode_key(group_id: str, topic: str, partition: int) -> bytes:
-    """Return the encoded key."""
+    """Return the encoded key of an offset record."""
     return encode_stored(OffsetCommitKey(group=group_id, topic=topic, partition=partition), 0)
 
 
 def decode_value(value: OffsetCommitValue, wall: WallClock) -> Committed:
-    """Return the committed offset in a decoded value."""
+    """Return the committed offset in the decoded value of an offset record; ``wall``: the clock of its timestamps."""
     return Committed(
         offset=value.offset,
         leader_epoch=value.leader_epoch,

@@ -25,7 +25,7 @@ class _GroupRecords:
     """The decoded records of one group.
 
     Attributes:
-        records: Keys and values of the group, by name of its type.
+        records: Keys and values of the records except offsets, by name of the group type.
         offsets: Log offsets and values of committed offsets.
         transactional: Log offsets and values of offsets in open transactions, by producer id.
     """
@@ -38,7 +38,7 @@ class _GroupRecords:
 def groups_from_records(
     replay: Replay, types: GroupTypes, context: Context, wall: WallClock, now: float
 ) -> dict[str, CoordinatedGroup]:
-    """Create groups from a replayed log; return them by id. Sessions restart at ``now``.
+    """Create groups from a replayed log; return the groups by id. Sessions restart at ``now``.
 
     Records of unknown types are ignored, as by Kafka.
 
@@ -90,7 +90,7 @@ def _add_record(
 def _build_group(
     group_id: str, stored: _GroupRecords, types: GroupTypes, context: Context, wall: WallClock, now: float
 ) -> CoordinatedGroup | None:
-    """Create a group; return None if the record of the group itself is missing and it has no offsets."""
+    """Create a group from its records; return None if its group record is missing and it has no offsets."""
     group: CoordinatedGroup | None = None
     for group_type in reversed(types.types):
         if group is None and group_type.name in stored.records:

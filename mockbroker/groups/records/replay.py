@@ -13,12 +13,12 @@ from kwire.errors import DecodeError
 from kwire.records.batch import Batch
 from kwire.records.control import ControlType, control_records
 
-# Keys of offsets have type 0 in old records, and type 1 in newer ones; the rest of the key is the same.
+# Keys of offsets begin with type 0 in old records, and with type 1 in newer records; the rest of the key is the same.
 _OLD_TYPE, _TYPE = b"\0\0", b"\0\1"
 
 
 class StoredValue(NamedTuple):
-    """The value of a record, and its offset in the log."""
+    """The encoded value of a record, and the offset of the record in the log."""
 
     value: bytes
     offset: int
@@ -38,7 +38,7 @@ class Replay:
 
     @property
     def values(self) -> dict[bytes, bytes]:
-        """The latest values by key, without offsets."""
+        """The latest values by key, without the log offsets."""
         return {key: stored.value for key, stored in self.latest.items()}
 
     def add(self, batch: Batch) -> None:

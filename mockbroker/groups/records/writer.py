@@ -1,4 +1,4 @@
-"""Writing of changed groups to their partitions of the offsets topic, one batch for each group and step.
+"""The writer of changed groups to the offsets topic, one batch for each group and step.
 
 Source: Kafka's CoordinatorRuntime and GroupCoordinatorRecordHelpers.
 """
@@ -25,9 +25,9 @@ class _WrittenGroup:
 
     Attributes:
         group: The group.
-        image: Its records without offsets.
-        offsets: Its offsets; None if they are not written yet.
-        offset_keys: Encoded keys of the written offsets; None for a key that has not been encoded yet.
+        image: The group's records in the log, except the records of offsets.
+        offsets: The group's Offsets object whose changes are written; None if no offsets are written yet.
+        offset_keys: Encoded record keys of the written offsets, by partition; None for a key that is not encoded yet.
     """
 
     group: CoordinatedGroup
@@ -45,7 +45,10 @@ class _WrittenGroup:
         )
 
     def all_offset_keys(self) -> dict[TopicPartition, bytes | None]:
-        """Return the keys of all offsets in the log, including those of transactions and deleted ones."""
+        """Return the encoded keys of all offsets in the log by partition, including transactional and deleted offsets.
+
+        A value is None if the key is not encoded yet.
+        """
         if self.offsets is None:
             return self.offset_keys
         offsets = self.offsets
@@ -72,7 +75,7 @@ class GroupRecordWriter:
         self._compactor = Compactor()
 
     def write(self, group_id: str, group: CoordinatedGroup | None, now: float) -> Partition | None:
-        """Write the changes of a group; return the partition, or None if there were no changes.
+        """Write the changes of a group; return the partition of the offsets topic, or None if there were no changes.
 
         Args:
             group_id: The group id.
@@ -118,7 +121,7 @@ class GroupRecordWriter:
         return partition
 
     def adopt(self, group: CoordinatedGroup) -> None:
-        """Register a group that was loaded from its records, so that later changes are written."""
+        """Register a group that was loaded from its records; later only changes of the group are written."""
         image = image_of(self._types.of(group).records(group, self._clock))
         self._written[group.group_id] = _WrittenGroup(
             group, image, group.offsets, dict.fromkeys(group.offsets.committed)
