@@ -9,7 +9,7 @@ from functools import cache
 
 @cache
 def _homes() -> dict[str, str]:
-    """Return the module of each public name, read from the imports of ``__init__.pyi``."""
+    """Return module names by public name, read from the imports in ``__init__.pyi``."""
     homes = {}
     for line in __spec__.loader.get_data(f"{__file__}i").decode().splitlines():  # ``__init__.pyi``
         if line.startswith("from "):

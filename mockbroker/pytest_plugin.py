@@ -40,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def kafka_cluster(request: pytest.FixtureRequest, _kafka_threads: _Threads) -> Iterator[ThreadCluster]:
-    """Return a new, empty Kafka cluster; ``@pytest.mark.kafka(...)`` sets topics, settings and brokers."""
+    """Return a Kafka cluster without data; ``@pytest.mark.kafka(...)`` sets topics, settings and brokers."""
     brokers, topics, config, listeners, users, clock = _mark_arguments(request.node)
     thread = _kafka_threads.get(brokers)
     cluster = thread.start_over(topics, TEST_CONFIG | config, listeners, users, clock)
@@ -103,7 +103,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 class _Threads:
-    """The broker threads of this process, one for each number of brokers in use."""
+    """The broker threads of this process: one thread for each number of brokers that a test has requested."""
 
     def __init__(self) -> None:
         self._threads: dict[int, BrokerThread] = {}
@@ -118,7 +118,10 @@ class _Threads:
         return self._threads[brokers]
 
     def check(self, brokers: int) -> None:
-        """Check that a thread is running; if not, drop it, so that the next test gets a new one.
+        """Check that a thread is running; if not, drop the thread, so that the next test starts a new thread.
+
+        Args:
+            brokers: Number of brokers of the thread.
 
         Raises: the exception that ended the thread.
         """
@@ -139,9 +142,11 @@ class _Threads:
 def _mark_arguments(
     item: pytest.Item,
 ) -> tuple[int, Mapping[str, int], dict[str, object], Iterable[str], Mapping[str, str], str]:
-    """Return the merged arguments of the test's marks; for each argument the mark closest to the test wins.
+    """Return the merged arguments of the test's marks: brokers, topics, config, listeners, users and clock.
 
-    Raises: TypeError if a mark has positional or unknown arguments.
+    Of several marks, the mark closest to the test takes precedence.
+
+    Raises: TypeError if a mark contains positional or unknown arguments.
     """
     brokers = 1
     topics: dict[str, int] = {}

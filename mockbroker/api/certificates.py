@@ -1,4 +1,4 @@
-"""The TLS certificates of a cluster."""
+"""The TLS contexts and certificate files of a cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from mockbroker.net.tls import Tls, TlsFiles
 class Certificates:
     """The TLS contexts and certificate files of a cluster.
 
-    They are made when the first TLS listener opens, and again when the settings name other files or hosts.
+    Contexts and files are created when the first TLS listener opens, and again when the settings name other files or
+    hosts.
+
+    Args:
+        host: Host name or address that every listener binds to.
     """
 
     def __init__(self, host: str) -> None:
@@ -24,7 +28,7 @@ class Certificates:
         return self._tls.files if self._tls else TlsFiles()
 
     def get(self, settings: Settings, addresses: Addresses) -> Tls:
-        """Return the TLS contexts for these settings and host names, reusing those made for the same ones.
+        """Return the TLS contexts for these settings and host names; contexts for equal arguments are reused.
 
         Raises: SettingsError if the settings name unusable keystore or truststore files.
         """

@@ -8,7 +8,7 @@ from mockbroker.api.operations import Handle, operation
 from mockbroker.broker.journal import Event
 from mockbroker.net.server import Server
 
-DECIMALS = 6  # of seconds; further ones are floating-point noise, since trio's clock starts at a large number
+DECIMALS = 6  # decimals of seconds; further decimals are floating-point noise, as trio's clock starts at a large number
 MAX_STEP = 10 * 365 * 86_400.0  # seconds; no timeout is longer, and datetime can still represent the result
 
 
@@ -35,7 +35,7 @@ class ClockOperations(Handle):
     def wall(self) -> float:
         """Return the broker's wall-clock time in seconds since 1970, not rounded.
 
-        The timestamps that the broker writes into records come from it.
+        The broker uses this clock for timestamps in records.
         """
         return self._server.router.broker.wall(self._server.clock.read())
 

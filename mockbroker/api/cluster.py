@@ -35,12 +35,12 @@ from mockbroker.topics.model import Node
 if TYPE_CHECKING:  # imported on demand: most clusters have no data directory
     from mockbroker.storage.data_dir import DataDir
 
-WAIT_TIMEOUT = 10.0  # seconds; the default of wait_group: a group of three real clients needs one or two
+WAIT_TIMEOUT = 10.0  # seconds; the default of wait_group: a group of three real clients needs one or two seconds
 log = logging.getLogger("mockbroker")
 
 
 class ClusterClosedError(RuntimeError):
-    """Raised when a handle is used after its cluster was closed or its test has finished, or in a forked process."""
+    """A handle was used after its cluster was closed or its test has finished, or in a forked process."""
 
 
 class Cluster(ClusterOperations):
@@ -48,7 +48,7 @@ class Cluster(ClusterOperations):
 
     Attributes:
         clock: The broker's clock, which a test can stop and advance.
-        start_count: How often ``start_over`` has replaced the cluster; 0 at first.
+        start_count: Number of times that ``start_over`` has replaced the cluster.
     """
 
     def __init__(
@@ -126,11 +126,11 @@ class Cluster(ClusterOperations):
             state: State name of Kafka: Empty, PreparingRebalance, CompletingRebalance, Stable or Dead; with the
                 consumer protocol Empty, Assigning, Reconciling, Stable or Dead. None for any state.
             members: Number of members; None for any number.
-            timeout: Longest wait in seconds; the broker's clock does not affect it.
+            timeout: Maximum wait in seconds of real time; the broker's clock does not affect the wait.
 
         Raises:
-            WaitTimeoutError: The condition was not met in time. An AssertionError; its message shows the group and
-                the last events.
+            WaitTimeoutError: The condition was not met within the timeout. This AssertionError's message shows the
+                group and the last events.
             ClusterClosedError: The cluster was replaced during the wait.
             ValueError: ``state`` is not the name of a state.
         """
@@ -280,7 +280,7 @@ async def open_cluster(
 async def _serve(
     server: Server, scope: trio.CancelScope, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Run the server, and cancel the block if the server ends by itself."""
+    """Run the server, and cancel ``scope`` when the server ends because of a failure."""
     await server.run(task_status)
     scope.cancel()
 

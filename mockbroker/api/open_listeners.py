@@ -15,7 +15,7 @@ from mockbroker.topics.model import Node
 
 
 class PortInUseError(OSError):
-    """Raised when a listener cannot be bound. The message names the address and how to choose another one."""
+    """A listener cannot be bound. The message contains the address and the options that change the address."""
 
 
 def open_listeners(
@@ -29,7 +29,7 @@ def open_listeners(
         port: Port of the first broker's first listener; 0 picks free ports.
         first_node: Id of the first broker.
         tls: Certificates for the listeners with TLS.
-        addresses: The addresses to advertise; host names in certificates come from them.
+        addresses: The addresses to advertise, whose host names the certificates contain.
 
     Raises: SettingsError, PortInUseError; the listeners bound so far are closed first.
     """
@@ -71,7 +71,7 @@ def _listen(host: str, port: int) -> socket:
 
 
 def nodes_at(addresses: Addresses, bound: Iterable[BoundListener]) -> list[Node]:
-    """Return one Node per broker of the bound listeners, with the addresses that it advertises."""
+    """Return one Node per broker that owns a bound listener, with the addresses that the broker advertises."""
     places_of: dict[int, dict[str, tuple[str, int]]] = {}
     for each in bound:
         number = len(places_of) - (each.node in places_of)

@@ -21,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Handle:
-    """The base of all handles. It runs operations in the current thread; subclasses may use the broker's thread."""
+    """The base class of all handles, which runs operations in the current thread unless ``_perform`` is overridden."""
 
     def _perform(self, call: Callable[[Any], T]) -> T:
         """Call ``call`` with the object that owns the cluster; return its result, or raise its exception."""
@@ -29,7 +29,7 @@ class Handle:
 
 
 def operation(method: F) -> F:
-    """Decorate a method to run where the cluster runs; ``self`` is then the owning object, such as ``Cluster``."""
+    """Decorate a method so that it runs in the cluster's thread; ``self`` is the owning object, such as ``Cluster``."""
 
     @wraps(method)
     def performed(self: Handle, *args: Any, **kwargs: Any) -> Any:

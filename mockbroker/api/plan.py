@@ -35,10 +35,10 @@ class Plan:
         settings: The broker settings.
         topics: Topics to create: name to number of partitions.
         as_version: The Kafka release to emulate.
-        listeners: The listeners of each broker; clients use the first one by default.
+        listeners: The listeners of each broker; ``bootstrap_servers`` contains the first listener.
         users: SASL users: name to password.
         scram: SCRAM credentials derived from the passwords.
-        clock: One of CLOCKS.
+        clock: ``"real"`` or ``"manual"``.
     """
 
     brokers: int
@@ -111,7 +111,7 @@ class Plan:
         return broker
 
     def without_effect(self) -> list[str]:
-        """Return the names of given settings without effect, and replication factors above the number of brokers."""
+        """Return descriptions of given settings without effect, and of replication factors that exceed the brokers."""
         values = self.settings.by_name()
         too_high = [name for name in REPLICATION if name in self.settings.given and int(values[name]) > self.brokers]
         count = counted_brokers(self.brokers)

@@ -15,27 +15,27 @@ from mockbroker.broker.fetch.delayed_fetch import complete_delayed_fetches
 from mockbroker.topics import configs as topic_configs
 from mockbroker.topics.model import OFFSETS_TOPIC, Partition, Topic, legal_topic_name
 
-RECORDS_OF_A_BATCH = 500  # consumers fetch whole batches; one of usual records is smaller than fetch.max.bytes
+RECORDS_OF_A_BATCH = 500  # maximum number; consumers fetch whole batches, which should not exceed fetch.max.bytes
 EVERYTHING = 2**63 - 1  # bytes
 
 
 class UnknownTopicError(LookupError):
-    """Raised when a topic, or a partition of it, does not exist."""
+    """A topic, or a partition of a topic, does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A record, to be written by ``produce`` or returned by ``records``.
+    """A record that ``produce`` writes or ``records`` returns.
 
-    To write one, ``value`` is enough. ``produce`` ignores ``topic`` and ``offset``.
+    ``produce`` needs only ``value``, and ignores ``topic`` and ``offset``.
 
     Attributes:
         value: The value; None is a tombstone.
         key: The key; None for no key.
         headers: Pairs of header name and value.
         timestamp: Milliseconds since 1970; None for the broker's current time.
-        topic: Name of the topic, in a record that was read.
-        partition: Index of the partition; None to have it chosen from the key or round-robin.
+        topic: Name of the topic; "" in a record that was not read from a topic.
+        partition: Index of the partition; None to choose the partition by key or, without a key, round-robin.
         offset: Offset in the partition; -1 in a record that was not read from a topic.
     """
 
@@ -95,7 +95,7 @@ def create_topic(broker: Broker, name: str, partitions: int, config: Mapping[str
 
 
 def produce(broker: Broker, topic: str, records: Sequence[Record], now_ms: int) -> tuple[list[int], Effects]:
-    """Append records, and return their offsets and the responses to Fetch requests that waited for them.
+    """Append records; return their offsets, and the responses to pending Fetch requests as effects.
 
     A record without a partition is placed by its key as in Kafka's producer; without a key, round-robin.
 
@@ -103,7 +103,7 @@ def produce(broker: Broker, topic: str, records: Sequence[Record], now_ms: int) 
         broker: The state of the cluster.
         topic: Name of the topic.
         records: The records.
-        now_ms: Timestamp of records that have none, in milliseconds since 1970.
+        now_ms: Timestamp of records whose ``timestamp`` is None, in milliseconds since 1970.
 
     Raises: UnknownTopicError; no record is appended then.
     """
@@ -179,7 +179,7 @@ def _wire(record: Record, now_ms: int) -> WireRecord:
 
 
 def _append(partition: Partition, numbered: Sequence[tuple[int, WireRecord]]) -> Iterator[tuple[int, int]]:
-    """Append numbered records in batches, and yield the number and offset of each."""
+    """Append numbered records in batches, and yield the number and the offset of each record."""
     for at in range(0, len(numbered), RECORDS_OF_A_BATCH):
         part = numbered[at : at + RECORDS_OF_A_BATCH]
         batch = read_batch(build_batch([record for _, record in part]))

@@ -1,4 +1,4 @@
-"""Snapshots of consumer groups: immutable values for tests."""
+"""Snapshots of groups and their members, as immutable values for tests."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from mockbroker.groups.coordinated import DEAD, CoordinatedGroup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberSnapshot:
-    """A member of a group, at one moment.
+    """The state of a group member at one moment.
 
     Attributes:
         member_id: The id that the coordinator or the client generated.
         client_id: The ``client.id`` of the client.
         client_host: IP address of the client.
         instance_id: The ``group.instance.id`` of a static member; None for a dynamic member.
-        assignment: Assigned partitions: topic to partition indexes. None if the assignment cannot be decoded, or the
-            group does not contain consumers.
+        assignment: Assigned partition indexes by topic name; None if the assignment cannot be decoded, or the group
+            does not contain consumers.
     """
 
     member_id: str
@@ -31,7 +31,7 @@ class MemberSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSnapshot:
-    """A group, at one moment.
+    """The state of a group at one moment.
 
     Attributes:
         group_id: Id of the group.

@@ -64,7 +64,7 @@ class BrokerThread:
             raise self.failure
 
     def check(self) -> None:
-        """Raise ClusterClosedError if the cluster is not running any more."""
+        """Raise ClusterClosedError if the cluster is no longer running."""
         self.start(
             lambda _: trio.lowlevel.checkpoint()
         ).result()  # a checkpoint fails if the cluster is being cancelled
@@ -81,7 +81,7 @@ class BrokerThread:
             raise self.failure
 
     def handle(self) -> ThreadCluster:
-        """Return a handle of the cluster, valid until ``start_over``."""
+        """Return a handle of the cluster, which is valid until ``start_over``."""
         return self.call(lambda cluster: ThreadCluster(self, cluster))
 
     def start_over(
@@ -123,9 +123,9 @@ class BrokerThread:
         return _result(future)
 
     def start(self, wait: Callable[[Cluster], Any]) -> Future[Any]:
-        """Start a coroutine in the broker's thread and return a future of its result.
+        """Run an async function with the cluster in the broker's thread; return a future of its result.
 
-        Cancelling the future cancels the coroutine.
+        Cancelling the future cancels the function.
         """
         future: Future[Any] = Future()
         self._submit(future, lambda: self._start_soon(wait, future))
@@ -191,15 +191,15 @@ class BrokerThread:
 
 
 class _ThreadHandle(Handle):
-    """The base of handles whose operations run in the broker's thread."""
+    """The base class of handles whose operations run in the broker's thread."""
 
     def _start(self, wait: Callable[[Any], Awaitable[T]]) -> Future[T]:
-        """Start an operation that waits, and return a future of its result."""
+        """Run an async function in the broker's thread; return a future of its result."""
         raise NotImplementedError
 
 
 def blocking(method: Callable[Concatenate[Any, P], Awaitable[T]], note: str = "") -> Callable[Concatenate[Any, P], T]:
-    """Return a method for a thread's handle that runs a coroutine method of the cluster and blocks until it is done.
+    """Return a method of a thread's handle that runs an async method of the cluster and blocks until it has returned.
 
     Args:
         method: The method of ``Cluster`` or ``Clock``.
@@ -222,7 +222,7 @@ def blocking(method: Callable[Concatenate[Any, P], Awaitable[T]], note: str = ""
 def awaited(
     method: Callable[Concatenate[Any, P], Awaitable[T]], note: str = ""
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
-    """Return a method for a thread's handle that runs a coroutine method of the cluster, awaitable in asyncio and trio.
+    """Return an async method of a thread's handle, for asyncio and trio, that runs an async method of the cluster.
 
     Args:
         method: The method of ``Cluster`` or ``Clock``.
@@ -251,7 +251,7 @@ def _documentation(method: Callable[..., object], note: str) -> str:
 class ThreadClock(_ThreadHandle, ClockOperations):
     """The clock of a cluster that runs in its own thread, usable from any thread and any event loop.
 
-    It has the methods of ``Clock``; ``advance`` blocks until the step is done.
+    The methods are those of ``Clock``; ``advance`` blocks until the step is complete.
     """
 
     def __init__(self, cluster: ThreadCluster) -> None:
@@ -379,7 +379,10 @@ def run_cluster(
 
 
 def _result(future: Future[T]) -> T:
-    """Return the result of a future, or raise its error, without the broker's traceback if the caller caused it."""
+    """Return the result of a future, or raise its exception.
+
+    An error that the caller caused, such as SettingsError, is raised without the traceback of the broker's thread.
+    """
     __tracebackhide__ = True
     try:
         return future.result()

@@ -1,4 +1,4 @@
-"""The conditions of ``wait_group``, and the report when one is not met in time."""
+"""The conditions of ``wait_group``, and the report after a timeout."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from mockbroker.broker.journal import Event
 from mockbroker.groups.coordinated import DEAD
 from mockbroker.groups.group_types import GROUP_TYPES
 
-EVENTS_SHOWN = 20  # of all groups, the latest: about two rebalances of three members
+EVENTS_SHOWN = 20  # maximum number of latest events in a report: about two rebalances of three members
 STATES = [*GROUP_TYPES.states(), DEAD]
 
 
 class WaitTimeoutError(AssertionError):
-    """Raised by ``wait_group`` on timeout. The message shows the state of the group and the last events."""
+    """The timeout of ``wait_group``. The message shows the state of the group and the last events."""
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A condition on a group.
+    """The condition on a group for which ``wait_group`` waits.
 
     Attributes:
         group_id: Id of the group.
@@ -68,7 +68,7 @@ class Goal:
 
 
 def event_report(events: list[Event]) -> list[str]:
-    """Return the last EVENTS_SHOWN events as lines of text below a title."""
+    """Return the last EVENTS_SHOWN events as lines of text below a title; one line without events."""
     if not events:
         return ["no group has had an event"]
     title = "events:" if len(events) <= EVENTS_SHOWN else f"last {EVENTS_SHOWN} of {len(events)} events:"

@@ -24,7 +24,7 @@ log = logging.getLogger("mockbroker")
 
 
 async def run_commands(clock: Clock, stdin: int = STDIN) -> None:
-    """Run the commands of a file until it ends or a response cannot be written. The broker keeps running.
+    """Run the commands in a file until the file ends or a response cannot be written. The broker continues to run.
 
     Args:
         clock: The clock to control.
@@ -43,7 +43,10 @@ async def run_commands(clock: Clock, stdin: int = STDIN) -> None:
 
 
 async def run_command(clock: Clock, line: str) -> dict[str, Any]:
-    """Run one command, and return the response: the state of the clock and the events, or an ``error``."""
+    """Run one clock command, and return the response as a JSON object.
+
+    The response contains ``now`` (seconds), ``time``, ``running`` and ``events``; after an invalid command ``error``.
+    """
     events: list[Event] = []
     match line.split():
         case ["advance", text]:
@@ -72,9 +75,9 @@ async def run_command(clock: Clock, line: str) -> dict[str, Any]:
 
 
 async def _lines(file: int) -> AsyncIterator[str]:
-    """Yield the lines of a file that are not blank.
+    """Yield the lines of a file that are not blank; ``file``: file descriptor.
 
-    A thread reads them, so that a file shared with other processes need not be made non-blocking.
+    A thread reads the file, so that a file shared with other processes need not be made non-blocking.
     """
     rest = b""
     while True:

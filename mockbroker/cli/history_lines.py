@@ -23,10 +23,10 @@ def compare(scheme: str, seed: int | None, seeds: int | None, *, as_json: bool, 
 
     Args:
         scheme: Name of the protocol, or ``all``.
-        seed: Seed of the first story; None and no ``seeds`` for the story of docs/history.md.
-        seeds: Number of stories.
+        seed: Seed of the first story; None for seed 0 or, without ``seeds``, for the story of docs/history.md.
+        seeds: Number of stories; None for one story.
         as_json: True for JSON lines instead of tables.
-        html: File to write a page with charts to; for one story only.
+        html: File to which a page with charts is written, for one story only; None for no page.
     """
     names = list(SCHEMES) if scheme == ALL else [scheme]
     first = seed or 0

@@ -1,4 +1,4 @@
-"""Log suppression for commands that run brokers themselves."""
+"""Log suppression for commands that run brokers in their own process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SILENT = logging.CRITICAL + 1
 
 @contextmanager
 def quiet(level: int) -> Iterator[None]:
-    """Suppress the log of mockbroker below a level until the end of the block."""
+    """Suppress mockbroker's log lines below a level of ``logging`` until the end of the block."""
     log = logging.getLogger("mockbroker")
     before = log.level
     log.setLevel(level)

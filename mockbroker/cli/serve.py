@@ -28,12 +28,12 @@ from mockbroker.net.addresses import is_loopback
 from mockbroker.net.listeners import of_settings, users_of
 from mockbroker.storage.disk import DataDirError
 
-# gc.set_threshold: a collection of generation 0 takes 1 ms, of generation 1 10 ms, and of generation 2 more than 100 ms
-# in a cluster of 50,000 partitions; generation 2 is collected once in 50 million new objects.
+# Arguments of gc.set_threshold. In a cluster of 50,000 partitions a collection of generation 0 takes 1 ms, of
+# generation 1 10 ms, and of generation 2 more than 100 ms; generation 2 is collected once in 50 million new objects.
 COLLECT_AFTER = (10_000, 5, 1_000)
 USERS_VARIABLE = "MOCKBROKER_USERS"
 MECHANISMS = "sasl.enabled.mechanisms"
-EVENTS_IN_MEMORY = 1_000  # --journal writes all of them to its file, and a broker may run for weeks
+EVENTS_IN_MEMORY = 1_000  # maximum number; --journal writes all events to a file, and a broker may run for weeks
 log = logging.getLogger("mockbroker")
 
 
@@ -188,7 +188,7 @@ def command(
 
 
 def _warn_unauthenticated(host: str, broker_settings: Mapping[str, str]) -> None:
-    """Log a warning if other machines can connect without authentication."""
+    """Log a warning if clients on other machines can connect without authentication."""
     settings = Settings.parse(broker_settings)
     is_open = [each.name for each in of_settings(settings) if not each.sasl]
     if is_loopback(host) or not is_open or settings.ssl_client_auth == "required":
@@ -202,7 +202,7 @@ def _warn_unauthenticated(host: str, broker_settings: Mapping[str, str]) -> None
 
 
 def _end_signals() -> list[signal.Signals]:
-    """Return the signals that end the command; SIGHUP is not one of them if it is ignored, as under nohup."""
+    """Return the signals that end the command; without SIGHUP if the process ignores SIGHUP, as under nohup."""
     signals = [signal.SIGTERM, signal.SIGINT]
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signals.append(signal.SIGHUP)
@@ -210,7 +210,7 @@ def _end_signals() -> list[signal.Signals]:
 
 
 def _limit_garbage_collection() -> None:
-    """Make garbage collections rare: what a broker keeps has no cycles, and searching it takes long."""
+    """Make garbage collections rare, because a broker's long-lived objects form no cycles and take long to scan."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
@@ -234,7 +234,7 @@ def _read_config(path: Path | None) -> dict[str, str]:
 
 
 def _file_problem(error: Exception) -> str:
-    """Return why a text file cannot be used."""
+    """Return the reason why a text file cannot be used, for an error message."""
     if isinstance(error, UnicodeDecodeError):
         return f"not UTF-8: {error.reason} at byte {error.start}"
     return f"cannot read the file: {error.strerror}" if isinstance(error, OSError) else str(error)
@@ -284,7 +284,7 @@ def _read_users(path: Path | None) -> dict[str, str]:
 
 
 def _environment_users() -> dict[str, str]:
-    """Return passwords by user from the environment variable MOCKBROKER_USERS."""
+    """Return passwords by user from the environment variable MOCKBROKER_USERS; empty if it is not set."""
     try:
         return users_of(os.environ.get(USERS_VARIABLE, ""))
     except SettingsError as error:
@@ -300,8 +300,8 @@ def _security(
         given: The broker settings given so far.
         listeners: Values of --listener.
         tls: Whether --tls was given.
-        sasl: Value of --sasl.
-        users: Whether there are SASL users.
+        sasl: Value of --sasl; None if it was not given.
+        users: Whether SASL users are configured.
     """
     settings = {} if sasl is None else {MECHANISMS: _mechanisms(sasl)}
     value = ",".join(listeners) or given.get("listeners", "")
@@ -353,7 +353,7 @@ def _open_journal(path: Path) -> TextIO:
 
 
 def _write_journal(cluster: Cluster, file: TextIO) -> None:
-    """Write each event to the journal file when it happens: ``Event.to_json`` and ``time``, the broker's wall clock."""
+    """Write each later event to a file, as a JSON line of ``Event.to_json`` and ``time``, the broker's wall clock."""
     journal, start = cluster.journal, cluster.clock.wall() - cluster.clock.now()
 
     def write(event: Event) -> None:

@@ -17,9 +17,9 @@ from mockbroker.cli.quiet import quiet
 if TYPE_CHECKING:
     from mockbroker.lab.simulation.run import Outcome
 
-REPEAT_INTERVAL = 25  # one in this many seeds is run twice, and both runs must be identical
+REPEAT_INTERVAL = 25  # every 25th seed is run twice, and both runs must be identical
 SEEDS, EVENTS = 100, 1_000
-COLLECT_AFTER = (50_000, 20, 20)  # objects; garbage collection at Python's default takes a quarter of the run time
+COLLECT_AFTER = (50_000, 20, 20)  # for gc.set_threshold; Python's default takes a quarter of the run time
 SCHEME_NAMES = ("swarm", "lite", "calm")  # of lab.simulation.schemes, not imported so that --help is fast
 HISTORY_NAMES = (
     "zookeeper",
@@ -115,7 +115,7 @@ def _line(seed: int, scheme: str, outcome: Outcome) -> dict[str, object]:
 
 
 def _report_failure(outcome: Outcome, *, as_json: bool) -> None:
-    """Print the seed, the broken invariant, the last events and the smallest script that breaks it."""
+    """Print the seed, the broken invariant, the last events and the smallest script that breaks the invariant."""
     from mockbroker.lab.simulation.shrink import Shrinker
 
     def write(text: str) -> None:

@@ -1,1 +1,1 @@
-"""Import of groups and offsets from the log directories of a stopped Kafka broker."""
+"""The import of groups and offsets from the log directories of a stopped Kafka broker."""

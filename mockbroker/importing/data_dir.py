@@ -1,4 +1,4 @@
-"""Writer of imported groups and topics to a new data directory for ``mockbroker serve --data-dir``."""
+"""The writer of imported groups and topics to a new data directory for ``mockbroker serve --data-dir``."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def write(
         folder: the data directory; it must be empty or not exist.
         brokers: number of brokers of the new cluster.
         settings: settings of the new cluster.
-        new_uuid: source of ids for the cluster, and for topics without an id.
+        new_uuid: function that returns a new id, for the cluster and for topics without an id.
         now_ms: timestamp of the records, milliseconds since 1970.
 
     Returns: a note for each group whose open transactions are not imported.
-    Raises: DataDirError.
+    Raises: DataDirError if the folder is not empty or cannot be used.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DataDirError(f"data directory {folder}: not an empty folder; use an empty or a new one")

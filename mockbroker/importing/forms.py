@@ -1,4 +1,4 @@
-"""Output formats of imported groups: JSON lines and a table."""
+"""The output formats of ``mockbroker import``: JSON lines and a table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mockbroker.groups.offsets import Committed
 from mockbroker.importing.groups import WALL, Imported
 
 HEADINGS = ("GROUP", "TYPE", "STATE", "GENERATION", "MEMBERS", "OFFSETS", "WAITING")
-FIRST_NUMBER = 3  # this column and those after it hold numbers and are right-aligned
+FIRST_NUMBER = 3  # index of the first numeric column; it and all later columns are right-aligned
 
 
 def json_lines(imported: Imported, settings: Settings) -> Iterator[dict[str, Any]]:
@@ -45,7 +45,10 @@ def json_lines(imported: Imported, settings: Settings) -> Iterator[dict[str, Any
 
 
 def table(imported: Imported) -> list[str]:
-    """Return a line of headings and a line for each group; WAITING counts pending offsets of open transactions."""
+    """Return the lines of a table: headings, then one line for each group, sorted by id.
+
+    WAITING is the number of pending offsets in open transactions.
+    """
     rows = [
         (
             group_id,
@@ -64,7 +67,7 @@ def table(imported: Imported) -> list[str]:
 
 
 def _printable(name: str) -> str:
-    """Escape control characters; a group id is never shortened, because tools need all of it."""
+    """Return a group id with escaped control characters; ``''`` for an empty id. Tools need the whole id."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name) or "''"
 
 

@@ -1,4 +1,4 @@
-"""Reader of groups from Kafka log directories: selects the newest replicas, replays records, collects problems."""
+"""The reader of groups from Kafka log directories: selects the newest replicas, replays records, collects problems."""
 
 from __future__ import annotations
 
@@ -27,7 +27,12 @@ SKIPPED_TYPES = {"ShareGroup": "share", "StreamsGroup": "streams"}  # prefix of 
 
 @dataclass(slots=True)
 class ImportedTopic:
-    """A topic with a directory. ``topic_id``: None if unknown; ``partitions``: highest partition number plus 1."""
+    """A topic that occurs in a log directory.
+
+    Attributes:
+        topic_id: topic id; None if unknown.
+        partitions: number of partitions: the highest partition number found, plus 1.
+    """
 
     topic_id: UUID | None = None
     partitions: int = 0
@@ -38,10 +43,10 @@ class Imported:
     """The result of an import.
 
     Attributes:
-        groups: group id -> group; times are seconds since 1970.
-        records: group id -> the records that the group was rebuilt from.
-        topics: topic name -> topic.
-        passed_over: unsupported group type (share, streams) -> group ids.
+        groups: groups by group id; times are seconds since 1970.
+        records: records from which a group was rebuilt, by group id.
+        topics: topics by name.
+        passed_over: ids of skipped groups by unsupported group type (share, streams).
         problems: files and records that could not be read.
         notes: remarks that are not problems.
     """
@@ -60,9 +65,9 @@ class _Replica:
 
     Attributes:
         path: directory of the replica.
-        replay: the records.
-        version: leader epoch and end offset of the last batch; the replica with the highest is the newest.
-        files: first offset of each segment -> file.
+        replay: the replayed records.
+        version: leader epoch and end offset of the last batch; the replica with the highest version is the newest.
+        files: segment files by first offset.
     """
 
     path: Path
@@ -142,7 +147,7 @@ def _read_replica(imported: Imported, path: Path, start: int) -> _Replica:
 
 
 def _add_groups(imported: Imported, replica: _Replica, settings: Settings) -> None:
-    """Sort the records of a partition by group, and rebuild each group."""
+    """Sort the records of a partition by group, rebuild each group, and add the groups and problems to ``imported``."""
     groups: dict[str, Replay] = {}
     unknown: dict[int, list[int]] = {}
     for key, record in replica.replay.latest.items():
@@ -162,7 +167,10 @@ def _add_groups(imported: Imported, replica: _Replica, settings: Settings) -> No
 def _record_group(
     imported: Imported, replica: _Replica, key: bytes, record: StoredValue, unknown: dict[int, list[int]]
 ) -> str | None:
-    """Return the group id of a record; None for an unreadable record, which is reported, and for skipped types."""
+    """Return the group id in a record; None for a skipped group type or a record that cannot be decoded.
+
+    The latter is added to the problems or, if its type is unknown, to ``unknown``: offsets by record type.
+    """
     try:
         return _group_of(imported, key, record.value)
     except UnknownRecordType as error:

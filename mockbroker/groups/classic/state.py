@@ -221,7 +221,7 @@ class ClassicGroup(CoordinatedGroup):
         return len(self.pending_members)
 
     def transition_to(self, state: State, now: float) -> None:
-        """Change the state; ``now``: time in seconds. Raises: AssertionError for an invalid transition, which is a bug."""
+        """Change the state at ``now``, in seconds. Raises: AssertionError for an invalid transition, which is a bug."""
         assert self.state in VALID_PREVIOUS_STATES[state], f"{self.group_id}: {self.state} -> {state}"
         self.previous_state, self.state, self.state_since = self.state, state, now
 
