@@ -1,6 +1,6 @@
-"""AlterPartitionReassignments (key 45): move partitions to other brokers, or cancel that with null replicas (KIP-455).
+"""AlterPartitionReassignments (key 45): move partitions to other brokers (KIP-455).
 
-v1 whether the replication factor may change (KIP-860).
+Null replicas cancel the reassignment of a partition. v1 flag: the replication factor may change (KIP-860).
 """
 
 from kwire.schema import Api, Array, Bool, Int16, Int32, String, request, response, struct

@@ -1,6 +1,6 @@
 """AlterUserScramCredentials (key 51): set and remove the SCRAM credentials of users (KIP-554).
 
-The password is sent salted and hashed.
+The request contains the salted and hashed password.
 """
 
 from kwire.schema import Api, Array, Bytes, Int8, Int16, Int32, String, request, response, struct

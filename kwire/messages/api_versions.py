@@ -1,4 +1,4 @@
-"""ApiVersions (key 18): which APIs and versions a broker serves; the first request on a connection.
+"""ApiVersions (key 18): request the supported APIs and versions of a broker, as the first request.
 
 v1 throttle time; v3 flexible, client software name and version (KIP-511), features (KIP-584); v4 allows features with a
 minimum of 0. The response header is always v0, so that a client can decode the response to an unsupported version:

@@ -1,4 +1,4 @@
-"""BrokerHeartbeat (key 63): keep a broker's registration; request unfencing or shutdown (KIP-631).
+"""BrokerHeartbeat (key 63): renew a broker's registration; request unfencing or shutdown (KIP-631).
 
 v1 log directories that failed (KIP-858).
 """

@@ -1,6 +1,6 @@
 """BrokerRegistration (key 62): a starting broker registers with the KRaft controller (KIP-631).
 
-v1 whether it migrates from ZooKeeper (KIP-866); v2 log directories (KIP-858); v3 epoch before a clean stop (KIP-966);
+v1 flag: migration from ZooKeeper (KIP-866); v2 log directories (KIP-858); v3 epoch before a clean stop (KIP-966);
 v4 allows features with a minimum of 0.
 """
 

@@ -1,4 +1,4 @@
-"""ControllerRegistration (key 70): a KRaft controller registers with the active one (KIP-919)."""
+"""ControllerRegistration (key 70): a KRaft controller registers with the active controller (KIP-919)."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""DeleteAcls (key 31): remove the access rules that filters select; the response lists them (KIP-140).
+"""DeleteAcls (key 31): remove and return the access rules that match a filter (KIP-140).
 
 v1 pattern type (KIP-290), brokers respond before throttling; v2 flexible; v3 rules for users (KIP-373).
 """

@@ -1,4 +1,4 @@
-"""DescribeAcls (key 29): access rules that a filter selects (KIP-140).
+"""DescribeAcls (key 29): list the access rules that match a filter (KIP-140).
 
 v1 pattern type (KIP-290), brokers respond before throttling; v2 flexible; v3 rules for users (KIP-373).
 """

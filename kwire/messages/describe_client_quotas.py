@@ -1,4 +1,4 @@
-"""DescribeClientQuotas (key 48): quotas of users, client ids and addresses (KIP-546).
+"""DescribeClientQuotas (key 48): request the quotas of users, client ids and addresses (KIP-546).
 
 Match types: 0 this name, 1 the default, 2 any name. v1 flexible.
 """

@@ -1,4 +1,4 @@
-"""DescribeCluster (key 60): brokers and controller, for admin clients (KIP-700).
+"""DescribeCluster (key 60): request the brokers and the controller, for admin clients (KIP-700).
 
 v1 endpoint type: brokers or controllers (KIP-919); v2 fenced brokers (KIP-1073).
 """

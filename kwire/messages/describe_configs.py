@@ -1,4 +1,4 @@
-"""DescribeConfigs (key 32): configuration of topics, brokers, and other things.
+"""DescribeConfigs (key 32): request the configuration of topics, brokers, and other resources.
 
 v1 synonyms and sources instead of a flag for defaults (KIP-226); v3 documentation and types (KIP-569); v4 flexible.
 """

@@ -1,4 +1,4 @@
-"""DescribeDelegationToken (key 41): tokens of owners, or all that the client may see (KIP-48).
+"""DescribeDelegationToken (key 41): request the tokens of owners, or all tokens that the client may see (KIP-48).
 
 v1 brokers respond before throttling; v2 flexible; v3 requester of the token (KIP-373).
 """

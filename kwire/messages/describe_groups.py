@@ -1,4 +1,4 @@
-"""DescribeGroups (key 15): state, members and assignments of groups.
+"""DescribeGroups (key 15): request state, members and assignments of groups.
 
 v1 throttle time; v3 authorized operations (KIP-430); v4 static members (KIP-345); v5 flexible; v6 an unknown group is
 an error with a message instead of state Dead (KIP-1043).

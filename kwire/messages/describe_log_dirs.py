@@ -1,4 +1,4 @@
-"""DescribeLogDirs (key 35): log directories of a broker, and the sizes of replicas in them (KIP-113).
+"""DescribeLogDirs (key 35): request the log directories of a broker, with the sizes of their replicas (KIP-113).
 
 v1 brokers respond before throttling; v2 flexible; v3 top-level error; v4 size of the volume (KIP-827).
 """

@@ -1,4 +1,4 @@
-"""DescribeProducers (key 61): producers known to a partition leader (KIP-664)."""
+"""DescribeProducers (key 61): request the active producers of partitions from their leader (KIP-664)."""
 
 from kwire.schema import Api, Array, Int16, Int32, Int64, String, request, response, struct
 

@@ -1,4 +1,4 @@
-"""DescribeQuorum (key 55): leader, voters and observers of a KRaft quorum (KIP-595).
+"""DescribeQuorum (key 55): request leader, voters and observers of a KRaft quorum (KIP-595).
 
 v1 last fetch and last caught-up timestamps (KIP-836); v2 error messages, nodes, directories (KIP-853).
 """

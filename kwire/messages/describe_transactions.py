@@ -1,4 +1,4 @@
-"""DescribeTransactions (key 65): state of transactional ids (KIP-664)."""
+"""DescribeTransactions (key 65): request the state of transactional ids (KIP-664)."""
 
 from kwire.schema import Api, Array, Int16, Int32, Int64, String, request, response, struct
 

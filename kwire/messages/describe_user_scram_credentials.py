@@ -1,6 +1,6 @@
-"""DescribeUserScramCredentials (key 50): which SCRAM mechanisms users have, without the secrets (KIP-554).
+"""DescribeUserScramCredentials (key 50): list the SCRAM mechanisms of users, without the secrets (KIP-554).
 
-Null or no users mean all.
+A null or empty list of users means all users.
 """
 
 from kwire.schema import Api, Array, Int8, Int16, Int32, String, request, response, struct

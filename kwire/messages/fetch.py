@@ -1,4 +1,4 @@
-"""Fetch (key 1): records of partitions, from an offset on.
+"""Fetch (key 1): fetch records of partitions, starting at an offset.
 
 v2 message sets v1; v3 size limit of the response; v4 record batches, isolation level, last stable offset; v5 log start
 offset; v7 fetch sessions (KIP-227); v9 leader epoch; v11 rack (KIP-392); v12 flexible, diverging epoch; v13 topic ids

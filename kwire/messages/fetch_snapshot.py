@@ -1,4 +1,4 @@
-"""FetchSnapshot (key 59): a piece of a snapshot of the KRaft log (KIP-630).
+"""FetchSnapshot (key 59): fetch a part of a snapshot of the KRaft log (KIP-630).
 
 v1 directories, endpoints of the leader (KIP-853).
 """

@@ -1,4 +1,4 @@
-"""FindCoordinator (key 10): which broker coordinates a group (or a transactional id).
+"""FindCoordinator (key 10): look up the coordinator of a group, transactional id or share partition.
 
 v1 key type, throttle time, error message; v3 flexible; v4 many keys at once (KIP-699), one result each; v5 transaction
 v2 error; v6 share groups (KIP-932).

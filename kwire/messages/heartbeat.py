@@ -1,4 +1,4 @@
-"""Heartbeat (key 12): keep a member's session; the response shows whether to rejoin.
+"""Heartbeat (key 12): renew a member's session; an error in the response requests a rejoin.
 
 v1 throttle time; v3 static members (KIP-345); v4 flexible.
 """

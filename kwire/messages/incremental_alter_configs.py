@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs (key 44): change single entries of a configuration (KIP-339).
+"""IncrementalAlterConfigs (key 44): change individual entries of a configuration (KIP-339).
 
 Operations: 0 set, 1 delete, 2 append, 3 subtract. v1 flexible.
 """

@@ -1,4 +1,4 @@
-"""InitProducerId (key 22): a producer id and epoch, for idempotence and transactions.
+"""InitProducerId (key 22): request a producer id and epoch, for idempotence and transactions.
 
 v2 flexible; v3 current id and epoch (KIP-360); v5 transaction v2 error; v6 two-phase commit (KIP-939), not
 stable yet in Kafka 4.2.

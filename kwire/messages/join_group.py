@@ -1,4 +1,4 @@
-"""JoinGroup (key 11): become a member and wait until the join phase ends.
+"""JoinGroup (key 11): join a group; the response is sent when the join phase ends.
 
 v1 rebalance timeout; v2 throttle time; v4 first join fails with MEMBER_ID_REQUIRED (KIP-394); v5 static members
 (KIP-345); v6 flexible; v7 protocol type in the response; v8 reason (KIP-800); v9 skip assignment (KIP-814).

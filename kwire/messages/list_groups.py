@@ -1,4 +1,4 @@
-"""ListGroups (key 16): the groups that a broker coordinates.
+"""ListGroups (key 16): list the groups that a broker coordinates.
 
 v1 throttle time; v3 flexible; v4 states, in the response and as a filter (KIP-518); v5 types, in the response and as a
 filter (KIP-848).

@@ -1,4 +1,4 @@
-"""ListOffsets (key 2): the offset at the start, the end, or a timestamp of a partition.
+"""ListOffsets (key 2): look up the offset at the start, the end, or a timestamp of a partition.
 
 Negative timestamps are special: -1 latest, -2 earliest, -3 of the largest timestamp (v7), -4 earliest local (v8), -5
 last tiered (v9), -6 earliest pending upload (v11). v0 returns a list of segment offsets; v1 one offset with its

@@ -1,6 +1,6 @@
-"""ListPartitionReassignments (key 46): partitions being reassigned (KIP-455).
+"""ListPartitionReassignments (key 46): list the partitions that are being reassigned (KIP-455).
 
-Null topics mean all.
+Null topics mean all topics.
 """
 
 from kwire.schema import Api, Array, Int16, Int32, String, request, response, struct

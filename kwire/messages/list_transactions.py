@@ -1,4 +1,4 @@
-"""ListTransactions (key 66): transactions of a coordinator, by state and producer id (KIP-664).
+"""ListTransactions (key 66): list the transactions of a coordinator, by state and producer id (KIP-664).
 
 v1 filter by duration (KIP-994); v2 filter by a pattern of the transactional id (KIP-1152).
 """

@@ -1,6 +1,6 @@
-"""Metadata (key 3): brokers, topics, partition leaders.
+"""Metadata (key 3): request brokers, topics and partition leaders.
 
-v1 null topics mean all, controller, rack; v2 cluster id; v3 throttle time; v4 switch for auto-creation; v5 offline
+v1 null topics (all), controller, rack; v2 cluster id; v3 throttle time; v4 switch for auto-creation; v5 offline
 replicas; v7 leader epoch; v8 authorized operations (of the cluster until v10); v9 flexible; v10 topic ids (KIP-516);
 v12 lookup by topic id; v13 top-level error.
 """

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch (key 23): end offset of a leader epoch, to detect log truncation.
+"""OffsetForLeaderEpoch (key 23): request the end offset of a leader epoch, to detect log truncation.
 
 v1 leader epoch in the response; v2 current leader epoch, throttle time (KIP-320); v3 replica id; v4 flexible.
 """

@@ -1,4 +1,4 @@
-"""PushTelemetry (key 72): a client's metrics, as OTLP, perhaps compressed (KIP-714)."""
+"""PushTelemetry (key 72): send a client's metrics, as OTLP, optionally compressed (KIP-714)."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""ReadShareGroupState (key 84): the stored state of a share group's partitions (KIP-932).
+"""ReadShareGroupState (key 84): request the stored state of a share group's partitions (KIP-932).
 
 Sent by partition leaders to share coordinators.
 """

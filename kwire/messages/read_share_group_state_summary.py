@@ -1,4 +1,4 @@
-"""ReadShareGroupStateSummary (key 87): start offsets of a share group's partitions, without the batches (KIP-932).
+"""ReadShareGroupStateSummary (key 87): request start offsets of a share group's partitions (KIP-932).
 
 Sent by group coordinators to share coordinators. v0 in Kafka 3.9, where it was not stable, had no leader epoch. v1
 count of completed deliveries (KIP-1226).

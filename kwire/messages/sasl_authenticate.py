@@ -1,4 +1,4 @@
-"""SaslAuthenticate (key 36): tokens of the SASL mechanism that SaslHandshake chose (KIP-152).
+"""SaslAuthenticate (key 36): exchange tokens of the SASL mechanism that SaslHandshake selected (KIP-152).
 
 v1 lifetime of the session (KIP-368); v2 flexible.
 """

@@ -1,4 +1,4 @@
-"""SaslHandshake (key 17): choose a SASL mechanism.
+"""SaslHandshake (key 17): select a SASL mechanism.
 
 v0 is followed by tokens without header, v1 by SaslAuthenticate requests (KIP-152).
 """

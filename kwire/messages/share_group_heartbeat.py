@@ -1,7 +1,6 @@
-"""ShareGroupHeartbeat (key 76): join, keep, and leave a share group (KIP-932).
+"""ShareGroupHeartbeat (key 76): join, stay in, or leave a share group (KIP-932).
 
-Null means that nothing has changed since the last heartbeat. v0 was early access in Kafka 3.9; v1 is the first stable
-one.
+A null field means no change since the last heartbeat. v0 was early access in Kafka 3.9; v1 is the first stable version.
 """
 
 from uuid import UUID

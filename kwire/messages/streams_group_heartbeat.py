@@ -1,6 +1,6 @@
-"""StreamsGroupHeartbeat (key 88): join, keep, and leave a Streams group, whose tasks the broker assigns (KIP-1071).
+"""StreamsGroupHeartbeat (key 88): join, stay in, or leave a Streams group (KIP-1071).
 
-Null means that nothing has changed since the last heartbeat. Statuses: 0 stale topology, 1 missing source topics, 2
+A null field means no change since the last heartbeat. Statuses: 0 stale topology, 1 missing source topics, 2
 wrong partition counts, 3 missing internal topics, 4 the application should shut down, 5 the assignment is delayed.
 """
 

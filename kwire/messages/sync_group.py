@@ -1,4 +1,4 @@
-"""SyncGroup (key 14): send (leader) and receive (all members) the assignment of a generation.
+"""SyncGroup (key 14): the leader sends the assignment of a generation, and each member gets its part.
 
 v1 throttle time; v3 static members (KIP-345); v4 flexible; v5 protocol type and name, checked by the coordinator.
 """

@@ -1,6 +1,6 @@
 """Vote (key 52): a KRaft candidate asks a voter for its vote (KIP-595).
 
-v1 voter id and directories (KIP-853); v2 pre-vote (KIP-996); it renamed the candidate's id, epoch and directory.
+v1 voter id and directories (KIP-853); v2 pre-vote, renamed fields of the candidate (KIP-996).
 """
 
 from uuid import UUID
