@@ -1,1 +1,1 @@
-"""Kafka's rebalance protocols from ZooKeeper watchers to KIP-848, as simulations in virtual time (docs/history.md)."""
+"""Simulations of Kafka's rebalance protocols, from ZooKeeper watchers to KIP-848, in virtual time (docs/history.md)."""

@@ -1,4 +1,4 @@
-"""Scheme 2: coordinators on the brokers watch ZooKeeper and assign partitions; consumers only follow.
+"""Scheme 2: coordinators on the brokers watch ZooKeeper and assign partitions to the consumers.
 
 A consumer registers an ephemeral node under ``/consumers/[group]/ids``, without a watch, and keeps a connection to the
 coordinator of its group, which is found by a hash of the group id. When the nodes change, the coordinator computes the
@@ -27,17 +27,17 @@ from mockbroker.lab.history.watching import BACKOFF, CONSUMER, CONSUMERS, ids_of
 from mockbroker.lab.history.zookeeper import NO_NODE, Answer, Asking, Session, carry_out
 from mockbroker.lab.simulation.queue import Queue
 
-COORDINATOR = "coordinator"  # the role of its sessions
+COORDINATOR = "coordinator"  # role of the coordinators' ZooKeeper sessions
 HOP = 0.002  # mean seconds of a message between consumer and coordinator; actual times vary by half
-RESET = 0.01  # seconds after which a connection that is gone is noticed
-RETURN = 1.0  # seconds that brokers take to stop and start
+RESET = 0.01  # seconds until the coordinator notices a closed connection
+RETURN = 1.0  # seconds between the stop and the start of the brokers
 
 Strategies = Mapping[str, Callable[[], Assignor]]
 STRATEGIES: Strategies = MappingProxyType({"range": RangeAssignor, "roundrobin": RoundRobinAssignor})
 
 
 class UnknownStrategy(ValueError):
-    """A strategy that is not in the brokers' table."""
+    """A strategy that is not in the coordinators' table of strategies."""
 
 
 class Consumer:
@@ -46,12 +46,12 @@ class Consumer:
     Attributes:
         name: name in the story.
         group: group id.
-        server: ZooKeeper server that it connects to.
+        server: number of the ZooKeeper server that the consumer connects to.
         strategy: name of the assignment strategy.
         topics: subscribed topics.
-        id: name of its ephemeral node, new with each start.
+        id: member id, the name of the consumer's ephemeral node; new with each start.
         up: whether the process runs.
-        refused: why the coordinator rejected it, "" if it did not.
+        refused: reason why the coordinator rejected the consumer, "" for none.
         lives: number of starts.
     """
 
@@ -81,7 +81,7 @@ class Consumer:
         self._connect()
 
     def find(self) -> None:
-        """Find the coordinator through any broker and connect to it: two messages with their responses."""
+        """Find the coordinator through any broker, and connect to the coordinator."""
         self.scheme.messages_sent += 2
         self.scheme.send(f"from {self.name}", self.coordinator.connected, self)
 
@@ -97,11 +97,11 @@ class Consumer:
             session.create(path, partial(self._registered, session), data=subscription, ephemeral=True)
 
     def _registered(self, session: Session, answer: Answer) -> None:
-        if answer.error and session is self._session:  # the node of its last session is still there
+        if answer.error and session is self._session:  # the node of the last session still exists
             self.scheme.queue.after(BACKOFF, self._granted, session)
 
     def _expired(self) -> None:
-        """Continue to read: the coordinator does not reassign the partitions before this consumer has stopped."""
+        """Open a new session, and read on: the coordinator waits for this consumer before it reassigns partitions."""
         assert self._session is not None
         self.server = self._session.server + 1
         self._connect()
@@ -147,11 +147,11 @@ class _Group:
         name: group id.
         connections: consumer name -> connected consumer.
         generation: number of assignments so far.
-        waits: consumers that have not stopped yet.
-        plan: member id -> partitions that it reads once all have stopped.
-        watched: watches are set on its nodes.
-        busy: the nodes are being read.
-        due: the nodes have to be read again.
+        waits: names of the consumers that have not stopped for the current rebalance.
+        plan: member id -> partitions in the current assignment.
+        watched: whether the coordinator watches the group's nodes in ZooKeeper.
+        busy: whether the coordinator is reading the nodes.
+        due: whether the nodes have changed since they were read.
     """
 
     def __init__(self, name: str) -> None:
@@ -168,16 +168,16 @@ class Coordinator:
 
     Attributes:
         number: broker id.
-        strategies: name -> factory of the strategies that the broker was started with.
-        groups: the known groups of this coordinator.
-        log: a line for each event.
+        strategies: name -> assignor factory, fixed at the start of the broker.
+        groups: group id -> state of the group.
+        log: a text line for each watch notification and each assignment.
         up: whether the broker runs.
     """
 
     def __init__(self, scheme: Assigning, number: int, strategies: Strategies) -> None:
         self.scheme = scheme
         self.number = number
-        self.strategies = MappingProxyType(dict(strategies))  # as it is now; what comes later needs another start
+        self.strategies = MappingProxyType(dict(strategies))  # a copy: a later strategy requires a restart
         self.groups: dict[str, _Group] = {}
         self.log: list[str] = []
         self.up = True
@@ -261,7 +261,7 @@ class Coordinator:
             carry_out(self._looks(group, session), lambda: session is self._session)
 
     def _looks(self, group: _Group, session: Session) -> Asking:
-        """Read the members and topics, again as long as something changes meanwhile, then assign."""
+        """Read the members and topics until nothing changes during the read, then assign the partitions."""
         watch = partial(self._watched, group)
         while group.due:
             group.due = False
@@ -284,7 +284,7 @@ class Coordinator:
         return True
 
     def strategy(self, name: str) -> Assignor:
-        """Return the assignor of a strategy. Raises: UnknownStrategy."""
+        """Return a new assignor for a strategy. Raises: UnknownStrategy if the broker was started without it."""
         if name not in self.strategies:
             known = ", ".join(sorted(self.strategies))
             raise UnknownStrategy(f"unknown strategy {name!r}: the brokers were started with {known}")
@@ -334,7 +334,7 @@ class Coordinator:
                 self._all_stopped(group)
 
     def _impatient(self, group: _Group, generation: int) -> None:
-        """Continue without the consumers that have not stopped within the session timeout."""
+        """Start the new assignment without the consumers that have not stopped within the session timeout."""
         if group.waits and generation == group.generation:
             group.waits = {}
             self._all_stopped(group)
@@ -352,7 +352,13 @@ class Coordinator:
 
 
 class Assigning(OfConsumers[Consumer]):
-    """Scheme 2. ``coordinators``: one per broker; ``said``: number of messages between consumers and coordinators."""
+    """Scheme 2: coordinators on the brokers assign partitions.
+
+    Attributes:
+        coordinators: coordinators, one per broker.
+        consumers: consumer name -> consumer.
+        messages_sent: number of messages between consumers and coordinators.
+    """
 
     name = "server"
 
@@ -377,7 +383,10 @@ class Assigning(OfConsumers[Consumer]):
         return self.coordinators[partition_for(group, len(self.coordinators))]
 
     def restart(self, strategies: Strategies) -> None:
-        """Restart all brokers with another table of strategies; consumers continue to read and reconnect."""
+        """Restart all brokers with other strategies; consumers read on meanwhile, and reconnect.
+
+        ``strategies``: name -> assignor factory.
+        """
         for coordinator in self.coordinators:
             coordinator.stop()
         self.queue.after(RETURN, self._return, strategies)
@@ -389,7 +398,10 @@ class Assigning(OfConsumers[Consumer]):
                 consumer.find()
 
     def send(self, connection: str, what: Callable[..., None], *with_: Any) -> None:
-        """Deliver a one-way message on a connection, in order: call ``what`` when it arrives."""
+        """Send a one-way message: call ``what(*with_)`` when the message arrives.
+
+        Messages of one connection arrive in order. ``connection``: name of the connection.
+        """
         self.messages_sent += 1
         at = max(self._arrived.get(connection, 0.0), self.queue.now + HOP * (0.5 + self.dice.random()))
         self._arrived[connection] = at

@@ -1,4 +1,4 @@
-"""Comparison of the rebalance schemes: runs one story under each and measures the cost."""
+"""Comparison of the rebalance schemes: runs the same story under each scheme and measures the cost."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from mockbroker.lab.simulation.watching import Broken
 SCHEMES: Mapping[str, type[Scheme]] = {
     each.name: each for each in (Watching, Assigning, Drafted, Eager, Cooperative, Next)
 }
-"""The schemes by name, in historical order."""
+"""Name of a scheme -> its class, in historical order."""
 
 
 class Run:
-    """A run of a story under a scheme, driven step by step in virtual time."""
+    """A run of a story under a scheme; the caller advances the virtual time."""
 
     def __init__(self, kind: type[Scheme], story: Story) -> None:
         self.story = story
@@ -31,29 +31,29 @@ class Run:
         self.scheme = kind(story, self.queue, self.ledger)
 
     def until(self, seconds: float) -> None:
-        """Advance the virtual time to ``seconds`` and run everything that is due by then."""
+        """Advance the virtual time to ``seconds`` and run all events that are due."""
         while self.queue.next <= seconds:
             self.queue.step()
         self.queue.now = seconds
 
     def do(self, step: Step) -> None:
-        """Advance to the time of a step and carry it out."""
+        """Advance the virtual time to the time of a step, and execute the step."""
         self.until(step.at)
         self.scheme.do(step)
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The cost of the steps at one time of a story, until the next steps.
+    """The cost of the simultaneous steps of a story, measured until the next step.
 
     Attributes:
-        at: seconds.
+        at: virtual time of the steps, seconds.
         what: description of the steps.
         messages: number of messages.
         notifications: number of ZooKeeper watch notifications.
         rebalances: number of computed assignments.
         moved: number of partitions that changed their reader.
-        settled: seconds until each partition had its one reader; 0 without a change, None if it was not reached.
+        settled: seconds until every partition had exactly one reader; 0 if no reader changed, None if never.
     """
 
     at: float
@@ -74,13 +74,13 @@ class Measured:
         seed: seed of the story, None for the default story.
         messages: number of messages, heartbeats included.
         heartbeats: number of heartbeats and session pings.
-        watchers: largest number of ZooKeeper sessions with watches for groups.
+        watchers: maximum number of ZooKeeper sessions with watches for groups.
         notifications: number of watch notifications.
         rebalances: number of computed assignments.
         moved: number of partitions that changed their reader.
-        stopped: partition-seconds without a reader while the last reader lives.
+        stopped: partition-seconds without a reader while the last reader runs.
         unread: partition-seconds without a reader.
-        double: partition-seconds with more than one reader.
+        double: partition-seconds with more than one reader, counted for each reader after the first.
         changes: cost of each change.
         bands: intervals in which a consumer read a partition.
         overlaps: intervals in which a partition had several readers.
@@ -103,16 +103,16 @@ class Measured:
 
     @property
     def settled(self) -> list[float]:
-        """Seconds until each change had settled, for the changes that did."""
+        """``Change.settled`` in seconds, of all changes for which it is not 0 or None."""
         return [change.settled for change in self.changes if change.settled]
 
     @property
     def unsettled(self) -> int:
-        """Number of changes that had not settled when the next one came."""
+        """Number of changes after which a partition had no reader or several until the next change."""
         return sum(change.settled is None for change in self.changes)
 
     def line(self) -> dict[str, object]:
-        """Return the measurement as a JSON object; times are seconds."""
+        """Return the measured values as a JSON object; all times are in seconds."""
         return {
             "scheme": self.scheme,
             "seed": self.seed,
@@ -137,9 +137,9 @@ def mean(values: Sequence[float]) -> float:
 
 
 def measure(name: str, story: Story) -> Measured:
-    """Run a story under a scheme and measure it.
+    """Run a story under a scheme and return the measured cost.
 
-    Raises: Broken if an invariant of the broker is violated, or an exclusive scheme gives a partition two readers.
+    Raises: Broken if an invariant is violated, or a partition has two readers under an exclusive scheme.
     """
     run = Run(SCHEMES[name], story)
     scheme, ledger = run.scheme, run.ledger
@@ -203,7 +203,7 @@ COLUMNS = (
 
 
 def table(measured: Sequence[Measured]) -> list[str]:
-    """Return a table as text lines: headings, then a line for each scheme."""
+    """Return the text lines of a table: headings, then a line for each element of ``measured``."""
     rows = [[name for name, _ in COLUMNS], *([cell(each) for _, cell in COLUMNS] for each in measured)]
     widths = [max(len(row[n]) for row in rows) for n in range(len(COLUMNS))]
     return [

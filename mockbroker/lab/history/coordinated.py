@@ -1,8 +1,10 @@
-"""Scheme 3, since Kafka 0.9, and its successors: mockbroker's own broker with members of each group protocol.
+"""Scheme 3, since Kafka 0.9, and its successors: mockbroker's broker with members of each group protocol.
 
-``classic``: the group leader assigns (range), and all members revoke all partitions before. ``cooperative``: members
-revoke only the partitions that move. ``consumer``: the coordinator assigns (KIP-848), and members reconcile one by one.
-ZooKeeper is used only by the brokers. Members, network and invariants are those of the simulation.
+- ``classic``: the group leader assigns (range), after all members have revoked all partitions.
+- ``cooperative``: the group leader assigns, and members revoke only the partitions that move.
+- ``consumer``: the coordinator assigns (KIP-848), and each member reconciles on its own.
+
+Only brokers use ZooKeeper. Members, network and invariants are those of mockbroker.lab.simulation.
 """
 
 from __future__ import annotations
@@ -77,12 +79,12 @@ class Counting(Watcher):
 
 
 class Telling(Reader):
-    """A member that reports what it reads to the ledger.
+    """A member that reports the partitions it reads to the ledger.
 
     Attributes:
         ledger: the ledger.
-        beats_at: earliest time of the next heartbeat, which in Java's clients is counted from the last heartbeat or
-            generation.
+        beats_at: earliest virtual time of the next heartbeat, seconds. As in Java's clients, the heartbeat interval
+            starts at the last heartbeat or generation.
     """
 
     ledger: Ledger
@@ -98,7 +100,11 @@ class Telling(Reader):
 
 
 class Classic(Telling, ClassicClient):
-    """A member of the classic protocol. ``assignor``: its client-side assignor; the broker knows only the name."""
+    """A member of the classic protocol.
+
+    Attributes:
+        assignor: client-side assignor; the broker receives only its name.
+    """
 
     assignor: Assignor
 
@@ -155,8 +161,8 @@ class Coordinated(Scheme):
     """A scheme with a group coordinator on mockbroker's broker.
 
     Attributes:
-        kind: kind of the members in the simulation.
-        strategy: name of their assignor, "" if the coordinator assigns.
+        kind: kind of the members, as in MemberScript.
+        strategy: name of the members' assignor, "" if the coordinator assigns.
         member: class of the members.
     """
 
@@ -222,7 +228,7 @@ class Coordinated(Scheme):
         self.clients[consumer].crash()
 
     def busy(self, consumer: str, seconds: float) -> None:
-        """Stop polling for ``seconds``; heartbeats continue, and their responses are handled at the next poll."""
+        """Make a consumer stop polling for ``seconds``; it sends heartbeats, but rejoins only at the next poll."""
         self.clients[consumer].polls_at = self.queue.now + seconds
 
     def topic_grew(self, topic: str, count: int) -> None:

@@ -1,6 +1,7 @@
 """The scheme of the draft design for Kafka 0.9 (``history/draft``), run with the same stories as the other schemes.
 
-Its ZooKeeper never lags. A consumer that leaves closes its connections, which the coordinator handles like a crash.
+ZooKeeper never lags in this scheme. A consumer that leaves closes its connections, which the coordinator handles like a
+crash.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ POLLED = 1.0  # seconds between two polls, which are not counted as messages
 
 
 class StoryCluster(DraftCluster):
-    """A cluster that reports to the ledger what each consumer reads."""
+    """A cluster of the draft protocol that reports the partitions of each consumer to the ledger."""
 
     def __init__(self, story: Story, queue: Queue, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -34,7 +35,11 @@ class StoryCluster(DraftCluster):
 
 
 class Drafted(Scheme):
-    """The draft scheme. ``cluster``: the simulated cluster of the draft protocol."""
+    """The scheme of the draft protocol.
+
+    Attributes:
+        cluster: simulated cluster of the draft protocol.
+    """
 
     name = "draft"
 
@@ -75,7 +80,7 @@ class Drafted(Scheme):
         return self._messages(BEAT)
 
     def _messages(self, name: str) -> int:
-        """Return the number of requests with this name, and their responses."""
+        """Return the number of requests and responses of the API ``name``."""
         return self.cluster.messages[name] + self.cluster.messages[f"{name} answer"]
 
     @property

@@ -1,4 +1,4 @@
-"""Experiments under every scheme: notifications per change, effects of stale data, delays by a slow member."""
+"""Experiments with the schemes: notifications per change, effects of stale data, delays caused by a slow member."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from mockbroker.lab.history.ledger import Overlap
 from mockbroker.lab.history.scheme import BROKER
 from mockbroker.lab.history.story import CRASH, GROW, JOIN, LAG, LEAVE, Step, Story
 
-RESTED = 40.0  # seconds in which every group settles
+RESTED = 40.0  # seconds after which every group is stable
 GROUP = "A"
-SIZES = (2, 5, 10, 15, 20)  # of groups
-LAGS = (0.0, 1.0, 2.0, 3.0, 8.0)  # seconds
-BUSY = (0.0, 1.0, 2.0, 3.0, 5.0)  # seconds
+SIZES = (2, 5, 10, 15, 20)  # members of a group
+LAGS = (0.0, 1.0, 2.0, 3.0, 8.0)  # seconds of a ZooKeeper server's lag
+BUSY = (0.0, 1.0, 2.0, 3.0, 5.0)  # seconds that a member does not poll
 
 
 def settled(scheme: str, members: int, partitions: int) -> Run:
-    """Return a run with a settled group of consumers ``c01``, ``c02``, ... that reads the topic ``t``.
+    """Return a run with a stable group: consumers ``c01``, ``c02``, ... (``members`` of them) read the topic ``t``.
 
-    A further consumer ``c00``, which sorts before all others, has not started.
+    Another consumer, ``c00``, which sorts before all others, has not started.
     """
     names = [f"c{number:02}" for number in range(1, members + 1)]
     steps = tuple(Step(1.0, JOIN, name) for name in names)
@@ -33,7 +33,7 @@ def settled(scheme: str, members: int, partitions: int) -> Run:
     return run
 
 
-CHANGES = (JOIN, LEAVE, CRASH, GROW, BROKER)  # of herd
+CHANGES = (JOIN, LEAVE, CRASH, GROW, BROKER)  # values of ``change`` in herd()
 
 
 def herd(scheme: str, members: int, change: str) -> int:
@@ -56,12 +56,12 @@ def herd(scheme: str, members: int, change: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The cost of stale data.
+    """The cost of a join with stale ZooKeeper data.
 
     Attributes:
         unread: partition-seconds without a reader.
         double: partition-seconds with two readers.
-        overlaps: the intervals with two readers.
+        overlaps: intervals with two readers.
     """
 
     unread: float
@@ -70,10 +70,10 @@ class Split:
 
 
 def split(scheme: str, lag: float) -> Split:
-    """Measure a join while a ZooKeeper server lags by ``lag`` seconds.
+    """Return the cost of a join while a ZooKeeper server lags by ``lag`` seconds.
 
-    Four members read four partitions, one of them through the lagging server; a fifth joins, which moves every
-    partition. The server lags until the group has settled.
+    Four members read four partitions, and one member is connected to the lagging server. A fifth member joins, which
+    moves every partition. The server lags until the group is stable.
     """
     run = settled(scheme, 4, 4)
     ledger = run.ledger
@@ -87,9 +87,9 @@ def split(scheme: str, lag: float) -> Split:
 
 
 def slow(scheme: str, seconds: float) -> float:
-    """Measure a join while one of four members is busy for ``seconds``.
+    """Return the cost of a join while one of four members does not poll for ``seconds``.
 
-    Return the partition-seconds that the others did not read.
+    The cost is in partition-seconds without a reader while the last reader runs.
     """
     run = settled(scheme, 4, 8)
     before = run.ledger.stopped
@@ -105,9 +105,9 @@ class Experiments:
     """The results of all experiments, by scheme.
 
     Attributes:
-        herds: group size -> notifications when a topic grows.
+        herds: group size -> number of notifications when a topic grows.
         splits: lag in seconds -> cost of stale data.
-        slows: seconds that a member is busy -> partition-seconds that the others did not read.
+        slows: seconds that a member does not poll -> partition-seconds without a reader.
     """
 
     herds: Mapping[str, Mapping[int, int]]

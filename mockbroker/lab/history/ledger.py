@@ -1,7 +1,7 @@
 """The record of which consumer reads which partition, independent of the schemes.
 
-Each consumer reports when it starts and stops reading a partition. From these reports the ledger computes how long
-partitions have two readers or none, and how often they move.
+Each consumer reports the start and stop of reading a partition. From these reports the ledger computes how long
+partitions have two readers or no reader, and how often they move.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Place = tuple[str, int]  # topic and partition
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """An interval in which a consumer read a partition; ``begin`` and ``end`` in seconds."""
+    """An interval in which a consumer read a partition. ``begin`` and ``end`` are in seconds."""
 
     group: str
     place: Place
@@ -27,7 +27,7 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """An interval in which a partition had several readers of one group; ``begin`` and ``end`` in seconds."""
+    """An interval in which a partition had several readers of one group. ``begin`` and ``end`` are in seconds."""
 
     group: str
     place: Place
@@ -45,16 +45,16 @@ class _State:
 
 
 class Ledger:
-    """The readers of all partitions over time, while a group has members that should run.
+    """The readers of all partitions over time. Only the time in which a group has running members is counted.
 
     Attributes:
         unread: partition-seconds without a reader.
-        stopped: the part of ``unread`` in which the last reader should still run: the cost of stop-the-world.
+        stopped: part of ``unread`` in which the last reader still runs, the cost of stop-the-world rebalances.
         double: partition-seconds with several readers, counted for each reader after the first.
-        moved: number of times that a partition got another reader than before.
+        moved: number of times that the reader of a partition changed.
         bands: intervals in which a consumer read a partition.
         overlaps: intervals in which a partition had several readers.
-        changed: time of the last start or stop of any reader.
+        changed: time of the last start or stop of any reader, seconds.
     """
 
     def __init__(self, queue: Queue, topics: Mapping[str, int], groups: Collection[str]) -> None:
@@ -93,7 +93,7 @@ class Ledger:
     # --- actual state ---
 
     def read(self, group: str, reader: str, share: Collection[Place]) -> None:
-        """Record that a consumer now reads exactly these partitions."""
+        """Record that a consumer reads exactly the partitions in ``share`` from now on."""
         for place in self.places:
             state = self._states[group, place]
             if (place in share) == (reader in state.readers):
@@ -110,12 +110,12 @@ class Ledger:
             state.changed = self.changed = self.queue.now
 
     def readers(self, group: str) -> dict[Place, list[str]]:
-        """Return the current readers of each partition."""
+        """Return partition -> names of its current readers, for a group."""
         return {place: sorted(self._states[group, place].readers) for place in self.places}
 
     @property
     def whole(self) -> bool:
-        """Whether every partition has exactly one reader in each group with members, and none in other groups."""
+        """Whether every partition has exactly one reader in each group with members, and no reader in other groups."""
         return all(
             len(self._states[group, place].readers) == bool(members)
             for group, members in self._groups.items()
@@ -123,7 +123,7 @@ class Ledger:
         )
 
     def end(self) -> None:
-        """Count all intervals up to now; the current readers continue."""
+        """Count all intervals up to now, including those of the current readers."""
         for (group, place), state in self._states.items():
             self._settle(group, state)
             self._overlapped(group, place, state)

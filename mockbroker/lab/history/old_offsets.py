@@ -1,8 +1,8 @@
 """Offsets in ZooKeeper, as until Kafka 0.8: handlers of OffsetCommit and OffsetFetch v0.
 
-Every later version uses ``__consumer_offsets``, on the same broker. In ZooKeeper an offset is a node,
-``/consumers/[group]/offsets/[topic]/[partition]``: it has no metadata, the committer is not checked, and fetching an
-offset that was never committed is an error.
+Later versions of these requests use ``__consumer_offsets``, also on the same broker. In ZooKeeper an offset is the node
+``/consumers/[group]/offsets/[topic]/[partition]``, without metadata. The broker does not check who commits, and returns
+an error for an offset that was never committed.
 Source: handleOffsetCommitRequest and handleOffsetFetchRequest of KafkaApis, Kafka 3.9.
 """
 
@@ -26,7 +26,7 @@ from mockbroker.lab.history.scheme import BROKER
 from mockbroker.lab.history.watching import CONSUMERS
 from mockbroker.lab.history.zookeeper import Asking, Session, ZooKeeper, carry_out
 
-NOTHING = -1  # the offset in a response with an error
+NOTHING = -1  # offset in a partition response with an error
 
 
 def offset_of(group: str, topic: str, partition: int) -> str:
@@ -39,10 +39,10 @@ class OldOffsets:
     Args:
         zookeeper: the simulated ZooKeeper.
         timeout: session timeout of the broker, seconds.
-        answer: carries out effects when ZooKeeper has responded.
+        answer: callback for the effects (the response), called after ZooKeeper has responded.
 
     Attributes:
-        handlers: all handlers of the broker, with v0 of both requests using ZooKeeper.
+        handlers: API key -> handler, for all APIs; OffsetCommit v0 and OffsetFetch v0 use ZooKeeper.
     """
 
     def __init__(self, zookeeper: ZooKeeper, timeout: float, answer: Callable[[Effects], None]) -> None:
@@ -106,7 +106,7 @@ class OldOffsets:
 
 
 def _granted(session: Session) -> None:
-    """Ignore that the session was granted: requests come later."""
+    """Do nothing when the session was granted: requests are sent later."""
 
 
 def _expired() -> None:

@@ -1,4 +1,4 @@
-"""A comparison as one self-contained HTML page with tables and SVG charts, without scripts or network access."""
+"""Output of a comparison as a self-contained HTML page with tables and SVG charts, without scripts."""
 
 from __future__ import annotations
 
@@ -26,12 +26,18 @@ svg text { font: 11px system-ui, sans-serif }
 
 
 def save(path: Path, story: Story, measured: Sequence[Measured], tried: Experiments) -> None:
-    """Write the HTML page to a file. Raises: OSError."""
+    """Write the HTML page of a comparison to a file. Raises: OSError."""
     path.write_text(page(story, measured, tried), "utf-8")
 
 
 def page(story: Story, measured: Sequence[Measured], tried: Experiments) -> str:
-    """Return the HTML page."""
+    """Return the HTML page of a comparison.
+
+    Args:
+        story: story of all runs.
+        measured: measured cost under each scheme.
+        tried: results of the experiments.
+    """
     title = "Ways to rebalance" + (f", seed {story.seed}" if story.seed is not None else "")
     body = "\n".join(_body(title, story, measured, tried))
     return (
@@ -147,7 +153,7 @@ def _lanes(story: Story, scheme: Measured) -> str:
 
 
 def _there(story: Story, place: Place) -> float:
-    """Return the time in seconds at which a partition exists, at the earliest that of the first step."""
+    """Return the time in seconds from which a partition exists; for initial partitions the time of the first step."""
     topic, number = place
     growth = (step.at for step in story.steps if step.kind == GROW and step.name == topic and step.value > number)
     return story.steps[0].at if number < story.topics[topic] else min(growth)

@@ -1,6 +1,6 @@
-"""The base classes of the rebalance schemes: they carry out the steps of a story and count their messages.
+"""The base classes of the rebalance schemes, which execute the steps of a story and count the messages.
 
-Each scheme has brokers of that time, which register themselves and the topics in ZooKeeper.
+The brokers of every scheme register themselves and the topics in ZooKeeper.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from mockbroker.lab.history.zookeeper import Answer, Session, ZooKeeper
 from mockbroker.lab.simulation.dice import Dice
 from mockbroker.lab.simulation.queue import Queue
 
-BROKER = "broker"  # the role of sessions that have nothing to do with groups
+BROKER = "broker"  # role of ZooKeeper sessions that are not used for groups
 BROKERS, TOPICS = "/brokers/ids", "/brokers/topics"
 
 
 class Registry:
-    """The brokers, as clients of ZooKeeper servers that do not lag; broker 0 is the controller and watches the topics.
+    """The brokers as ZooKeeper clients. Their servers never lag; broker 0 is the controller and watches the topics.
 
     Args:
         zookeeper: the simulated ZooKeeper.
-        story: the story, for brokers, topics and the session timeout.
-        topic_grew: called with a topic and its new number of partitions when the controller sees that it has grown.
+        story: story with the number of brokers, the topics and the session timeout.
+        topic_grew: callback for a topic and its new number of partitions, called when the controller sees the change.
     """
 
     def __init__(self, zookeeper: ZooKeeper, story: Story, topic_grew: Callable[[str, int], None]) -> None:
@@ -45,14 +45,14 @@ class Registry:
         return sorted(self._sessions)
 
     def start(self, number: int) -> None:
-        """Start a broker: connect to ZooKeeper and register."""
+        """Start a broker, which connects to ZooKeeper and registers."""
         servers = [each.number for each in self._zookeeper.servers if each.number != LAGGING]
         server = servers[number % len(servers)]
         granted = partial(self._register, number)
         self._sessions[number] = self._zookeeper.connect(BROKER, server, self._timeout, granted, _never)
 
     def stop(self, number: int) -> None:
-        """Stop a broker and close its session."""
+        """Stop a broker and close its ZooKeeper session."""
         self._sessions.pop(number).close()
 
     def _register(self, number: int, session: Session) -> None:
@@ -83,11 +83,11 @@ class Scheme(ABC):
 
     Attributes:
         name: name of the scheme.
-        exclusive: the scheme never lets two consumers of a group read the same partition.
+        exclusive: whether a partition never has two readers of the same group under this scheme.
         messages: number of requests, responses and notifications for groups, without commits and fetches.
-        heartbeats: the part of ``messages`` that are heartbeats or session pings.
+        heartbeats: number of heartbeats and session pings in ``messages``.
         rebalances: number of computed assignments.
-        watchers: number of ZooKeeper sessions that have watches for groups now.
+        watchers: current number of ZooKeeper sessions with watches for groups.
         notifications: number of watch notifications for groups.
     """
 
@@ -109,17 +109,17 @@ class Scheme(ABC):
 
     @abstractmethod
     def leave(self, consumer: str) -> None:
-        """Stop a consumer cleanly."""
+        """Stop a consumer, which leaves its group."""
 
     @abstractmethod
     def crash(self, consumer: str) -> None:
-        """Crash a consumer."""
+        """Crash the process of a consumer."""
 
     def busy(self, consumer: str, seconds: float) -> None:  # noqa: B027 - in most schemes another thread rebalances
-        """Let a consumer's application process records for ``seconds`` without polling."""
+        """Make a consumer process records for ``seconds``, without polling."""
 
     def topic_grew(self, topic: str, count: int) -> None:  # noqa: B027 - in most schemes consumers watch topics themselves
-        """Handle that the controller has seen a topic's new number of partitions."""
+        """Handle a topic's new number of partitions, which the controller has seen."""
 
     @property
     @abstractmethod
@@ -143,7 +143,7 @@ class Scheme(ABC):
         return sum(traffic.notifications for role, traffic in roles.items() if role != BROKER)
 
     def do(self, step: Step) -> None:
-        """Carry out one step of the story."""
+        """Execute a step of the story."""
         group = self.story.groups.get(step.name, "")
         if step.kind == JOIN:
             self.ledger.come(group, step.name)
@@ -175,7 +175,11 @@ C = TypeVar("C", bound=Living)
 
 
 class OfConsumers(Scheme, Generic[C]):
-    """A scheme with its own consumer class. ``consumers``: name -> consumer."""
+    """A scheme with its own consumer class.
+
+    Attributes:
+        consumers: consumer name -> consumer.
+    """
 
     consumers: Mapping[str, C]
 

@@ -1,4 +1,4 @@
-"""Stories: scripts of joins, leaves, crashes, growing topics and ZooKeeper lag, the same for every scheme."""
+"""Stories: scripts of joins, leaves, crashes, growing topics and ZooKeeper lag, for a run under any scheme."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mockbroker.lab.simulation.dice import Dice
 
 JOIN, LEAVE, CRASH, GROW, LAG = "join", "leave", "crash", "grow", "lag"
 LAGGING = 2  # number of the ZooKeeper server that may lag
-MOST_MEMBERS, MOST_PARTITIONS = 8, 24
+MOST_MEMBERS, MOST_PARTITIONS = 8, 24  # maximum numbers in a random story
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +17,11 @@ class Step:
     """One step of a story.
 
     Attributes:
-        at: seconds.
-        kind: JOIN, LEAVE, CRASH, GROW or LAG.
-        name: the consumer; for GROW the topic; for LAG "".
-        value: for GROW the new number of partitions; for LAG the seconds of a message between one ZooKeeper server and
-            the leader.
+        at: virtual time of the step, seconds.
+        kind: kind of step: JOIN, LEAVE, CRASH, GROW or LAG.
+        name: name of the consumer; for GROW the topic, for LAG "".
+        value: for GROW the new number of partitions; for LAG the delay of messages between the ZooKeeper server LAGGING
+            and the leader, seconds; else 0.
     """
 
     at: float
@@ -41,14 +41,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """A story; every consumer subscribes to all topics.
+    """A story for a run. Every consumer subscribes to all topics.
 
     Attributes:
         topics: topic name -> number of partitions at the start.
         groups: consumer name -> group id.
-        steps: the steps in order.
-        end: end time, seconds.
-        seed: seed of a random story, None for the default one.
+        steps: steps, in order of time.
+        end: virtual time of the end, seconds.
+        seed: seed of a random story, None for any other story.
         brokers: number of brokers.
         session: session timeout, seconds.
         heartbeat: heartbeat interval, seconds.
@@ -88,7 +88,7 @@ DEFAULT = Story(
 
 
 def drawn(seed: int, steps: int = 12) -> Story:
-    """Return a random story: consumers join, leave and crash, topics grow, a ZooKeeper server lags at times."""
+    """Return a random story. ``steps``: maximum number of steps after the first joins."""
     dice = Dice("history", seed)
     topics = {f"t{number}": dice.whole(1, 12) for number in range(dice.whole(1, 3))}
     names = [f"c{number}" for number in range(dice.whole(2, MOST_MEMBERS))]

@@ -1,9 +1,10 @@
-"""Scheme 1, until Kafka 0.8: consumers watch ZooKeeper, and each of them rebalances itself.
+"""Scheme 1, until Kafka 0.8: consumers watch ZooKeeper, and each consumer computes its own assignment.
 
 A consumer registers an ephemeral node under ``/consumers/[group]/ids`` and watches that path, ``/brokers/ids`` and its
-topics. On every change it stops reading, releases its partitions, reads the members, computes its own range and claims
-it with a node per partition under ``/consumers/[group]/owners``. If another consumer has not released a partition yet,
-the claim fails: it releases all, waits and tries again, four times. After that it reads nothing until the next change.
+topics. On every change the consumer stops reading, releases its partitions, reads the members, computes its own range
+and claims each partition of the range with a node under ``/consumers/[group]/owners``. The claim fails if another
+consumer has not released a partition yet: the consumer then releases all, waits and retries. After four failed tries it
+reads nothing until the next change.
 Source: ZookeeperConsumerConnector of Kafka 0.8.
 """
 
@@ -18,7 +19,7 @@ from mockbroker.lab.history.story import Story
 from mockbroker.lab.history.zookeeper import NO_NODE, Answer, Asking, Session, Then, carry_out
 from mockbroker.lab.simulation.queue import Queue
 
-CONSUMER = "consumer"  # the role of its sessions
+CONSUMER = "consumer"  # role of the consumers' ZooKeeper sessions
 BACKOFF = 2.0  # seconds, as rebalance.backoff.ms
 MOST_TRIES = 4  # as rebalance.max.retries
 CONSUMERS = "/consumers"
@@ -39,12 +40,12 @@ class Consumer:
     Attributes:
         name: name in the story.
         group: group id.
-        server: ZooKeeper server that it connects to.
+        server: number of the ZooKeeper server that the consumer connects to.
         topics: subscribed topics.
-        id: name of its ephemeral node, new with each start.
-        seen: member ids that it read last.
-        owned: partitions that it has claimed.
-        failed: number of rebalances given up after all tries.
+        id: member id, the name of the consumer's ephemeral node; new with each start.
+        seen: member ids that the consumer read last.
+        owned: partitions that the consumer has claimed.
+        failed: number of rebalances given up after the maximum number of tries.
         expiries: number of expired sessions.
     """
 
@@ -73,7 +74,7 @@ class Consumer:
         self._connect()
 
     def leave(self) -> None:
-        """Stop reading and close the session, which removes its ephemeral nodes."""
+        """Stop reading and close the session, which removes the consumer's ephemeral nodes."""
         self._read([])
         session = self._end()
         if session is not None:
@@ -105,7 +106,7 @@ class Consumer:
             self._go(self._registers(session))
 
     def _expired(self) -> None:
-        """Connect again after the session expired; continue to read until the rebalance in the new session."""
+        """Open a new session after the last has expired; read on until the rebalance in the new session."""
         self.expiries += 1
         self._work, self.owned = None, []
         assert self._session is not None
@@ -131,7 +132,7 @@ class Consumer:
     def _registers(self, session: Session) -> Asking:
         mine = f"{ids_of(self.group)}/{self.id}"
         answer = yield partial(session.create, mine, data=",".join(self.topics), ephemeral=True)
-        while answer.error:  # the node of a session that is not over yet
+        while answer.error:  # the node of an old session still exists
             yield self._waits
             answer = yield partial(session.create, mine, data=",".join(self.topics), ephemeral=True)
         self._due = True
@@ -150,7 +151,7 @@ class Consumer:
         return True
 
     def _tries(self, session: Session) -> Asking:
-        """Try to rebalance once; return False if the data was outdated or others still own its partitions."""
+        """Try to rebalance once; return False if the data was stale or another consumer still owns a partition."""
         self._read([])
         for place in self.owned:
             yield partial(session.delete, owner_of(self.group, place))
@@ -194,7 +195,7 @@ class Watching(OfConsumers[Consumer]):
     """Scheme 1: consumers coordinate through ZooKeeper watches."""
 
     name = "zookeeper"
-    exclusive = False  # a consumer whose session has expired reads on until it is notified
+    exclusive = False  # after its session has expired, a consumer reads on until it is notified
 
     def __init__(self, story: Story, queue: Queue, ledger: Ledger) -> None:
         super().__init__(story, queue, ledger)

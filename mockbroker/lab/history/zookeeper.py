@@ -1,8 +1,9 @@
 """A simulated ZooKeeper: several servers, of which some lag, with sessions, ephemeral nodes and one-time watches.
 
-Server 0 is the leader: it alone decides writes and expires sessions. The others apply its changes in order, delayed by
-their lag, and answer reads from their own state. A session is connected to one server. A write is answered when that
-server has applied it, so a client always reads its own writes; other clients may read older data.
+Server 0 is the leader: only the leader decides writes and expires sessions. The other servers apply the leader's
+changes in order, delayed by their lag, and serve reads from their own state. A session is connected to one server,
+which responds to a write after applying it. Therefore a client always reads its own writes, but other clients may read
+stale data.
 
 Not modelled: elections, quorums (the leader decides alone and at once), node versions, sequential nodes, multi.
 Source: ZooKeeper's Programmer's Guide, "Consistency Guarantees", "Sessions" and "Watches".
@@ -18,7 +19,7 @@ from mockbroker.lab.simulation.dice import Dice
 from mockbroker.lab.simulation.queue import Queue
 
 HOP = 0.002  # mean seconds of a message; actual times vary by half
-PINGS = 3  # per session timeout
+PINGS = 3  # pings per session timeout
 
 NO_NODE, NODE_EXISTS, SESSION_EXPIRED = "no node", "node exists", "session expired"
 CREATED, DELETED, CHANGED, CHILDREN = "created", "deleted", "changed", "children"  # event types of watches
@@ -29,12 +30,12 @@ class Traffic:
     """Message counts of the sessions of one role.
 
     Attributes:
-        requests: requests without pings.
-        answers: responses without those to pings.
-        pings: pings and their responses.
-        notifications: watch notifications.
-        writes: requests that were writes.
-        watches: watches set.
+        requests: number of requests, without pings.
+        answers: number of responses, without responses to pings.
+        pings: number of pings and their responses.
+        notifications: number of watch notifications.
+        writes: number of write requests.
+        watches: number of watches set.
     """
 
     requests: int = 0
@@ -51,7 +52,13 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The response to a request. ``error``: "" for none; ``data``: of a node; ``names``: sorted names of children."""
+    """The response to a request.
+
+    Attributes:
+        error: NO_NODE, NODE_EXISTS or SESSION_EXPIRED; "" for none.
+        data: data of the node, "" for other requests.
+        names: sorted names of the node's children, () for other requests.
+    """
 
     error: str = ""
     data: str = ""
@@ -61,12 +68,19 @@ class Answer:
 Then: TypeAlias = Callable[[Answer], None]
 Watch: TypeAlias = Callable[[str, str], None]  # called with the event type and the path
 Ask: TypeAlias = Callable[[Then], None]
-Asking: TypeAlias = Generator[Ask, Answer, bool]  # yields one request after the other, receives the responses
+Asking: TypeAlias = Generator[Ask, Answer, bool]  # yields requests one by one, receives their responses
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of one node. ``kind``: CREATED, DELETED or CHANGED; ``owner``: session of an ephemeral node, else 0."""
+    """A change of a node.
+
+    Attributes:
+        kind: CREATED, DELETED or CHANGED.
+        path: path of the node.
+        data: new data of the node.
+        owner: session id of an ephemeral node, else 0.
+    """
 
     kind: str
     path: str
@@ -82,7 +96,7 @@ class Node:
 
 
 class Tree:
-    """The nodes in the state of one server."""
+    """The tree of nodes in the state of one server."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {"": Node("", 0)}
@@ -113,12 +127,12 @@ class Server:
 
     Attributes:
         number: server number; 0 is the leader.
-        lag: seconds of a message between this server and the leader, each way.
-        tree: its state of the nodes.
-        there: arrival time of the last message to the leader.
-        here: arrival time of the last message from the leader.
-        data_watches: path -> session -> watch of a node.
-        child_watches: path -> session -> watch of a node's children.
+        lag: one-way delay of messages between this server and the leader, seconds.
+        tree: nodes in the state of this server.
+        there: arrival time of the last message to the leader, seconds.
+        here: arrival time of the last message from the leader, seconds.
+        data_watches: path -> session -> watch on the node.
+        child_watches: path -> session -> watch on the node's children.
     """
 
     def __init__(self, number: int) -> None:
@@ -137,21 +151,21 @@ class Server:
 
     @property
     def watchers(self) -> set[Session]:
-        """Sessions that have a watch at this server."""
+        """The sessions with a watch at this server."""
         both = (self.data_watches, self.child_watches)
         return {session for watches in both for waiting in watches.values() for session in waiting}
 
 
 class Session:
-    """A client session. ``then`` of each method is called with the Answer, unless the session is over by then.
+    """A client session. The methods call ``then`` with the response, unless the session is over when it arrives.
 
     Attributes:
         number: session id.
         role: kind of client, for the traffic counts.
-        server: number of the server that it is connected to.
+        server: number of the server that the session is connected to.
         timeout: session timeout, seconds.
-        open: the session was granted, and the client does not know that it has expired.
-        over: the client closed or abandoned it, or was notified that it expired.
+        open: whether the session was granted and is not over.
+        over: whether the client has closed or abandoned the session, or was notified of its expiry.
     """
 
     def __init__(
@@ -169,7 +183,7 @@ class Session:
         self._ensemble = ensemble
 
     def create(self, path: str, then: Then, data: str = "", *, ephemeral: bool = False) -> None:
-        """Create a node, and missing parents as persistent nodes."""
+        """Create a node; missing parents are created as persistent nodes."""
         self._ensemble.write(self, Change(CREATED, path, data, self.number if ephemeral else 0), then)
 
     def delete(self, path: str, then: Then) -> None:
@@ -180,11 +194,11 @@ class Session:
         self._ensemble.write(self, Change(CHANGED, path, data), then)
 
     def read(self, path: str, then: Then, watch: Watch | None = None) -> None:
-        """Read the data of a node. A watch is also set if the node does not exist, and fires when it is created."""
+        """Read the data of a node. The watch is set even if the node does not exist, and fires on its creation."""
         self._ensemble.read_node(self, path, then, watch, children=False)
 
     def children(self, path: str, then: Then, watch: Watch | None = None) -> None:
-        """Read the names of a node's children. If the node does not exist, no watch is set."""
+        """Read the names of a node's children. The watch is set only if the node exists."""
         self._ensemble.read_node(self, path, then, watch, children=True)
 
     def close(self) -> None:
@@ -193,13 +207,13 @@ class Session:
             self._ensemble.close(self)
 
     def abandon(self) -> None:
-        """End the client process without closing; its ephemeral nodes stay until the session expires."""
+        """End the client process without closing the session; its ephemeral nodes exist until the session expires."""
         self.over, self.open = True, False
         self._ensemble.servers[self.server].forget(self)
 
 
 def carry_out(asking: Asking, holds: Callable[[], bool], answer: Answer | None = None) -> None:
-    """Send the requests of a generator one after another, each after the response to the last, while ``holds()``."""
+    """Send a generator's requests, each after the previous response, while ``holds()``. ``answer``: last response."""
     if not holds():
         return
     try:
@@ -213,7 +227,7 @@ class ZooKeeper:
     """The simulated ZooKeeper ensemble.
 
     Attributes:
-        servers: the servers; server 0 is the leader.
+        servers: servers of the ensemble; server 0 is the leader.
         traffic: role of sessions -> message counts.
     """
 
@@ -230,7 +244,7 @@ class ZooKeeper:
         return self.traffic.setdefault(role, Traffic())
 
     def lag(self, server: int, seconds: float) -> None:
-        """Set the seconds of messages between a server and the leader."""
+        """Set the one-way delay, in seconds, of messages between a server and the leader."""
         self.servers[server].lag = seconds if server else 0.0
 
     def connect(
@@ -241,14 +255,14 @@ class ZooKeeper:
         granted: Callable[[Session], None],
         expired: Callable[[], None],
     ) -> Session:
-        """Open a session; if a server does not respond in time, try the next one (as ClientCnxn's connectTimeout).
+        """Open a session; if a server does not respond in time, try the next server (as ClientCnxn's connectTimeout).
 
         Args:
             role: kind of client, for the traffic counts.
             server: number of the first server to try.
             timeout: session timeout, seconds.
-            granted: called with the session when the leader has accepted it.
-            expired: called when the client is notified that the session expired.
+            granted: callback for the session, called when the leader has accepted it.
+            expired: callback that is called when the client is notified of the session's expiry.
         """
         self._numbers += 1
         session = Session(self, self._numbers, role, server, timeout, expired)
@@ -267,7 +281,7 @@ class ZooKeeper:
 
     @property
     def watchers(self) -> list[Session]:
-        """Sessions with a watch at any server, in the order of their ids."""
+        """The sessions with a watch at any server, in the order of their ids."""
         sessions = {session for server in self.servers for session in server.watchers}
         return sorted(sessions, key=lambda session: session.number)
 
@@ -323,7 +337,7 @@ class ZooKeeper:
     def _fire(self, server: Server, change: Change) -> None:
         parent = change.path.rpartition("/")[0]
         fired = dict(server.data_watches.pop(change.path, {}))
-        if change.kind == DELETED:  # fires both kinds of watches with one event
+        if change.kind == DELETED:  # a deletion fires both kinds of watches with one event
             fired |= server.child_watches.pop(change.path, {})
         self._notify(fired, change.kind, change.path)
         if change.kind != CHANGED:
@@ -400,7 +414,7 @@ class ZooKeeper:
 
     def _opened(self, session: Session, granted: Callable[[Session], None]) -> None:
         if session.open:
-            return  # a late response of a server that was given up
+            return  # a late response from a server that timed out
         session.open = True
         self._ping_later(session)
         granted(session)
@@ -427,7 +441,7 @@ class ZooKeeper:
             self._sessions[session.number] = session, self.queue.now
 
     def _check(self, session: Session) -> None:
-        """Expire a session without messages for its timeout, else check again when it is due."""
+        """Expire a session if no message arrived within its timeout; else check again when the timeout ends."""
         if session.number not in self._sessions:
             return
         due = self._sessions[session.number][1] + session.timeout

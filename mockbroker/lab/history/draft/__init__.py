@@ -1,4 +1,4 @@
-"""The draft group protocol for Kafka 0.9, in which the coordinator assigns partitions; it was never released."""
+"""A never released draft of the group protocol for Kafka 0.9, in which the coordinator assigns partitions."""
 
 from mockbroker.lab.history.draft.cluster import DraftCluster, DraftSettings
 from mockbroker.lab.history.draft.consumer import Options

@@ -1,4 +1,4 @@
-"""The actions of a coordinator, in order; its broker can fail between any two of them."""
+"""The actions of a coordinator; they are performed in order, and the broker can fail between any two."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mockbroker.lab.history.draft.store import GroupRecord
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """The coordinator has noticed that a rebalance is needed."""
+    """A note that the coordinator has noticed the cause of a rebalance."""
 
     group: str
     cause: Cause
@@ -19,7 +19,7 @@ class Noticed:
 
 @dataclass(frozen=True, slots=True)
 class Became:
-    """The coordinator of a group has changed its state."""
+    """A note that the coordinator of a group has changed from the state ``before`` to the state ``after``."""
 
     group: str
     before: Coordinating
@@ -29,7 +29,7 @@ class Became:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A response to the request of a connection."""
+    """A response to the pending request of a connection. ``connection``: connection number."""
 
     connection: int
     response: Response
@@ -53,7 +53,7 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The closing of a dead consumer's connection."""
+    """The closing of the connection of a consumer whose session has expired."""
 
     connection: int
 

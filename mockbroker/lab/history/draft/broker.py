@@ -1,4 +1,4 @@
-"""A broker of the draft protocol: it knows the coordinators of all groups, and coordinates some groups itself."""
+"""A broker of the draft protocol, which returns the coordinator of any group and coordinates some groups itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mockbroker.lab.history.draft.messages import (
 )
 from mockbroker.lab.history.draft.store import Store
 
-SUBSETS = 50  # subsets of groups, each with a coordinator; the default of offsets.topic.num.partitions
+SUBSETS = 50  # number of subsets of groups; each subset has a coordinator. As offsets.topic.num.partitions
 
 
 def subset_of(group: str) -> int:
@@ -30,8 +30,8 @@ class Election:
     """A subset of groups that this broker coordinates.
 
     Attributes:
-        took_over: another coordinator of the subset failed or resigned.
-        ready_at: time at which the groups are loaded; inf once they are.
+        took_over: whether another coordinator of the subset failed or resigned before.
+        ready_at: time at which the groups will be loaded, seconds; inf after they were loaded.
         coordinators: group id -> coordinator.
     """
 
@@ -46,13 +46,13 @@ class Broker:
     Args:
         node: broker id.
         store: the shared store.
-        uuid: source of consumer ids.
-        load: seconds to load the groups of a subset.
-        answer_gap: seconds between two responses to JoinGroup.
+        uuid: function that returns a new UUID for a consumer id.
+        load: duration of loading the groups of a subset, seconds.
+        answer_gap: time between two JoinGroup responses of a coordinator, seconds.
 
     Attributes:
-        metadata: subset -> coordinating broker, as known to this broker.
-        elections: subset -> election, for the subsets that it coordinates.
+        metadata: subset -> id of the coordinating broker, according to the last metadata update.
+        elections: subset -> election, for the subsets that this broker coordinates.
     """
 
     def __init__(
@@ -67,27 +67,30 @@ class Broker:
         self._answer_gap = answer_gap
 
     def elect(self, subset: int, now: float, *, took_over: bool) -> Actions:
-        """Make this broker the coordinator of a subset; it serves once the groups with members are loaded."""
+        """Make this broker the coordinator of a subset; requests are handled after the groups are loaded."""
         election = self.elections[subset] = Election(took_over, now + self._load)
         groups = [group for group in self._store.groups() if subset_of(group) == subset]
         return [action for group in groups for action in self._coordinator(election, group).elected()]
 
     def resign(self, subset: int) -> Actions:
-        """Stop coordinating a subset, because another broker was elected."""
+        """Stop coordinating a subset after another broker was elected; return the actions."""
         return [action for one in self.elections.pop(subset).coordinators.values() for action in one.resign()]
 
     def lost(self) -> Actions:
-        """Return the actions of all coordinators when the process fails."""
+        """Stop all coordinators because the process fails; return their actions."""
         elections = self.elections.values()
         return [action for election in elections for one in election.coordinators.values() for action in one.lost()]
 
     def coordinator(self, group: str) -> Coordinator | None:
-        """Return the coordinator of a group on this broker, or None."""
+        """Return the coordinator of a group; None if this broker does not coordinate the group."""
         election = self.elections.get(subset_of(group))
         return election.coordinators.get(group) if election else None
 
     def handle(self, connection: int, request: Request, now: float) -> Actions:
-        """Handle a request: every broker answers ConsumerMetadata, all other requests only the coordinator."""
+        """Handle a request and return the actions.
+
+        Every broker handles ConsumerMetadata; only the coordinator handles the other requests.
+        """
         subset = subset_of(request.group)
         if isinstance(request, ConsumerMetadataRequest):
             return [Answer(connection, ConsumerMetadataResponse(node=self.metadata[subset]))]
@@ -96,7 +99,7 @@ class Broker:
             return [Answer(connection, answer_to(request, Error.NOT_COORDINATOR_FOR_GROUP))]
         if request.group in election.coordinators:
             return election.coordinators[request.group].handle(connection, request, now)
-        coordinator = self._coordinator(election, request.group)  # of a group that had no members
+        coordinator = self._coordinator(election, request.group)  # the group had no members
         elected = coordinator.elected()
         loaded = coordinator.loaded(now) if election.ready_at == inf else []
         return elected + loaded + coordinator.handle(connection, request, now)
@@ -120,7 +123,7 @@ class Broker:
         return min([ready, *(one.deadline() for one in self._serving())])
 
     def _serving(self) -> list[Coordinator]:
-        """Return the coordinators that are loaded."""
+        """Return the coordinators whose groups are loaded."""
         return [
             coordinator
             for election in self.elections.values()

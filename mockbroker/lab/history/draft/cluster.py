@@ -1,7 +1,7 @@
 """A cluster of the draft protocol in virtual time: brokers, a controller, a store and consumers.
 
-The same calls give the same trace. ``DraftCluster`` is driven from outside:
-add consumers, let things fail, ``run`` until a time, look at what is there.
+The caller adds consumers to a ``DraftCluster``, makes brokers or consumers fail, runs the cluster until a time, and
+reads the results. The same calls result in the same trace.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class DraftSettings:
 
     Attributes:
         delay: network delay, one way.
-        notice: until the controller notices that a broker has failed.
-        update: until brokers receive the metadata of an election.
-        load: to load the groups of a subset.
-        answer_gap: between two responses to JoinGroup.
+        notice: time until the controller notices that a broker has failed.
+        update: time until brokers receive the metadata of an election.
+        load: duration of loading the groups of a subset.
+        answer_gap: time between two JoinGroup responses of a coordinator.
     """
 
     delay: float = 0.001
@@ -60,18 +60,22 @@ class DraftCluster:
         brokers: number of brokers.
         settings: delays.
         store: the shared store; a new one by default.
-        uuid: source of consumer ids.
-        queue: the virtual time, to share it with other simulations.
+        uuid: function that returns a new UUID for a consumer id.
+        queue: event queue, if it is shared with other simulations; a new queue by default.
 
     Attributes:
-        store: the store, which counts its reads, writes and notifications.
-        messages: kind of message -> count.
-        rebalances: time, group and generation of each rebalance.
-        spans: intervals of partition ownership, current ones included.
-        records: time, consumer, partition and offset of each record read.
-        reached: all state transitions that occurred.
-        delays: consumer -> network delay, if not that of the settings.
-        updates: broker id -> metadata delay, if not that of the settings.
+        store: shared store, which counts its reads, writes and notifications.
+        brokers: broker id -> running broker.
+        consumers: consumer name -> consumer.
+        leaders: subset of groups -> id of the elected broker.
+        messages: message name -> number of messages.
+        rebalances: time in seconds, group and generation of each rebalance.
+        trace: events of the cluster.
+        spans: intervals of partition ownership, including current ones.
+        records: time in seconds, consumer, partition and offset of each record read.
+        reached: state and cause of each transition that occurred.
+        delays: consumer name -> one-way network delay in seconds, where it differs from ``settings.delay``.
+        updates: broker id -> metadata delay in seconds, where it differs from ``settings.update``.
     """
 
     def __init__(
@@ -102,11 +106,11 @@ class DraftCluster:
         self.delays = self._network.delays
         self._nodes = range(brokers)
         self._numbers = count(1)
-        self._connections: dict[int, DraftConnection] = {}  # that brokers know
+        self._connections: dict[int, DraftConnection] = {}  # connections that are open at the broker
         self._links: dict[tuple[str, int], DraftConnection] = {}
         self._wakes: dict[tuple[str, str | int], float] = {}
         self._frozen: dict[str, list[tuple[Callable[..., Effects], tuple[Any, ...]]]] = {}
-        self._mute: set[int] = set()  # brokers whose machine is unreachable: connections are not even refused
+        self._mute: set[int] = set()  # failed brokers that neither close nor refuse connections
         self._refusing: set[int] = set()
         self._owned: dict[tuple[str, tuple[str, int]], float] = {}
         self._spans: list[Span] = []
@@ -118,24 +122,31 @@ class DraftCluster:
         for broker in self.brokers.values():
             broker.metadata.update(self.leaders)
 
-    # --- driving it ---
+    # --- control by the caller ---
 
     @property
     def now(self) -> float:
         return self._queue.now
 
     def run(self, until: float) -> None:
-        """Run everything that is due up to and including this time."""
+        """Run all events that are due up to and including the time ``until``, seconds."""
         while self._queue.next <= until:
             self._queue.step()
         self._queue.now = max(until, self._queue.now)
 
     def at(self, time: float, what: Callable[..., Any], *with_: Any) -> None:
-        """Call ``what(*with_)`` at a time: ``cluster.at(5.0, cluster.crash, "c1")``."""
+        """Call ``what(*with_)`` at ``time``, seconds; for example ``cluster.at(5.0, cluster.crash, "c1")``."""
         self._queue.at(time, what, *with_)
 
     def add(self, group: str, topics: list[str], options: Options | None = None, consumer: str | None = None) -> str:
-        """Start a new consumer and return its name, which is also its host; by default ``c1``, ``c2``, ..."""
+        """Start a new consumer and return the consumer's name.
+
+        Args:
+            group: group id.
+            topics: subscribed topics.
+            options: options of the consumer.
+            consumer: name and host of the consumer; ``c1``, ``c2``, ... by default.
+        """
         name = consumer or f"c{len(self.consumers) + 1}"
         bootstrap = [*self._nodes[len(self.consumers) % len(self._nodes) :], *self._nodes]
         self.consumers[name] = Consumer(
@@ -145,40 +156,40 @@ class DraftCluster:
         return name
 
     def start(self, consumer: str) -> None:
-        """Start a new process of a stopped consumer, without a consumer id."""
+        """Start a stopped consumer again; the new process has no consumer id."""
         self._carry_consumer(consumer, self.consumers[consumer].start(self.now))
 
     def leave(self, consumer: str) -> None:
-        """Let a consumer commit and close its connections."""
+        """Stop a consumer: the consumer commits and closes its connections."""
         self._thaw(consumer)
         self._carry_consumer(consumer, self.consumers[consumer].leave(self.now))
 
     def crash(self, consumer: str, *, silent: bool = False) -> None:
-        """Crash a consumer; ``silent``: without closing its connections."""
+        """Crash a consumer. ``silent``: leave its connections open, as after a machine failure."""
         self._frozen.pop(consumer, None)
         self._carry_consumer(consumer, self.consumers[consumer].end())
         for connection in [one for one in self._links.values() if one.consumer == consumer and not silent]:
             self._close(connection)
 
     def pause(self, consumer: str, seconds: float) -> None:
-        """Pause a consumer's process, as in a garbage collection; messages to it wait."""
+        """Pause a consumer's process for ``seconds``, as in a garbage collection; messages to the process wait."""
         self._frozen.setdefault(consumer, [])
         self._queue.after(seconds, self._thaw, consumer)
 
     def work(self, consumer: str, seconds: float) -> None:
-        """Let a consumer process records for ``seconds``; it sends heartbeats meanwhile only from the background."""
+        """Make a consumer process records for ``seconds``; it sends heartbeats only with the option ``background``."""
         if self.consumers[consumer].options.background:
             self.consumers[consumer].busy(self.now + seconds)
         else:
             self.pause(consumer, seconds)
 
     def set_topic(self, topic: str, partitions: int) -> None:
-        """Create a topic, or set its new number of partitions."""
+        """Create a topic, or set the number of partitions of an existing topic."""
         for node in self.store.set_topic(topic, partitions):
             self._carry(node, self.brokers[node], self.brokers[node].topic_changed())
 
     def coordinator_node(self, group: str) -> int:
-        """Return the broker elected as the group's coordinator; it may have failed since."""
+        """Return the id of the broker elected as the group's coordinator; the broker may be down."""
         return self.leaders[subset_of(group)]
 
     def coordinator(self, group: str) -> Coordinator | None:
@@ -187,13 +198,13 @@ class DraftCluster:
         return broker.coordinator(group) if broker else None
 
     def fail_coordinator(self, group: str, *, silent: bool = False) -> int:
-        """Fail the broker that coordinates the group, and return its id."""
+        """Fail the broker that coordinates a group, and return the broker id. ``silent``: see ``fail``."""
         node = self.coordinator_node(group)
         self.fail(node, silent=silent)
         return node
 
     def fail(self, node: int, *, silent: bool = False) -> None:
-        """Fail a broker; ``silent``: without closing or refusing connections."""
+        """Fail a broker. ``silent``: neither close nor refuse connections, as after a machine failure."""
         lost = self.brokers.pop(node).lost()
         self._note(kind="failed", node=node)
         for action in lost:
@@ -208,7 +219,7 @@ class DraftCluster:
         self._queue.after(self.settings.notice, self._notice)
 
     def recover(self, node: int) -> None:
-        """Start a failed broker again; it is elected for subsets without a coordinator."""
+        """Start a failed broker again; subsets without a coordinator get a new election."""
         self._mute.discard(node)
         self._start_broker(node)
         self.brokers[node].metadata.update(self.leaders)
@@ -216,7 +227,7 @@ class DraftCluster:
         self._notice()
 
     def move_group(self, group: str, node: int) -> None:
-        """Move the coordination of a group's subset to another broker; the former one keeps running."""
+        """Elect another broker as coordinator of a group's subset; the former coordinator's broker keeps running."""
         subset = subset_of(group)
         former = self.leaders[subset]
         self._carry(former, self.brokers[former], self.brokers[former].resign(subset))
@@ -224,7 +235,7 @@ class DraftCluster:
         self._publish({subset: node})
 
     def refuse(self, node: int, seconds: float) -> None:
-        """Let a broker refuse new connections for ``seconds``."""
+        """Make a broker refuse new connections for ``seconds``."""
         self._refusing.add(node)
         self._queue.after(seconds, self._refusing.discard, node)
 
@@ -245,7 +256,7 @@ class DraftCluster:
         return self._spans + going_on
 
     def is_settled(self, group: str) -> bool:
-        """Return whether the coordinator is Steady and all running consumers are members of its generation."""
+        """Return whether a group's coordinator is Steady and all running consumers are in its generation."""
         coordinator = self.coordinator(group)
         running = [one for one in self.consumers.values() if one.group == group and one.state is not Consuming.DOWN]
         return (
@@ -269,12 +280,12 @@ class DraftCluster:
         )
 
     def _notice(self) -> None:
-        """Elect coordinators for the subsets without one, as the controller, and send the metadata to all brokers."""
+        """As the controller, elect a coordinator for each subset without one, and send the metadata to all brokers."""
         if not self.brokers:
             return
         living = sorted(self.brokers)
         elected = {
-            subset: node if node in self.brokers else living[subset % len(living)]  # it is back before it was missed
+            subset: node if node in self.brokers else living[subset % len(living)]  # may be back already
             for subset, node in self.leaders.items()
             if node not in self.brokers or subset not in self.brokers[node].elections
         }
@@ -284,7 +295,7 @@ class DraftCluster:
 
     def _elect(self, subset: int, node: int, *, took_over: bool) -> None:
         self.leaders[subset] = node
-        if (broker := self.brokers.get(node)) is not None:  # it may have failed with the subset before
+        if (broker := self.brokers.get(node)) is not None:  # the broker may have failed during an earlier election
             self._carry(node, broker, broker.elect(subset, self.now, took_over=took_over))
 
     def _publish(self, elected: Mapping[int, int]) -> None:
@@ -295,7 +306,7 @@ class DraftCluster:
     # --- broker actions ---
 
     def _carry(self, node: int, broker: Broker, actions: Actions) -> None:
-        """Carry out actions in order, while the broker runs."""
+        """Perform a broker's actions in order; stop if the broker fails."""
         for action in actions:
             if self.brokers.get(node) is not broker:
                 return
@@ -358,7 +369,7 @@ class DraftCluster:
         return moment
 
     def _serve(self, connection: DraftConnection) -> None:
-        """Handle the next request of a connection, if the one before has been answered."""
+        """Handle the next request of a connection, unless the previous request is still pending."""
         if connection.busy or not connection.inbox or connection.number not in self._connections:
             return
         connection.busy = True
@@ -405,7 +416,7 @@ class DraftCluster:
             self._carry(connection.node, broker, broker.disconnected(connection.number, self.now))
 
     def _lost(self, connection: DraftConnection) -> None:
-        """Close a connection from the broker's side, or because the broker is down."""
+        """Close a connection that the broker has closed or refused, or whose broker is down."""
         self._deliver(connection.consumer, self._connection_ended, connection)
 
     def _connection_ended(self, connection: DraftConnection, now: float) -> Effects:
@@ -424,7 +435,7 @@ class DraftCluster:
             self._carry_consumer(consumer, what(*with_, self.now))
 
     def _thaw(self, consumer: str) -> None:
-        """End a pause: deliver the messages that have arrived, then handle due timers."""
+        """End a consumer's pause: deliver the messages that have arrived, then handle due timers."""
         for what, with_ in self._frozen.pop(consumer, ()):
             self._carry_consumer(consumer, what(*with_, self.now))
         due = self.consumers[consumer].deadline() <= self.now

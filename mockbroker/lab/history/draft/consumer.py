@@ -1,7 +1,7 @@
 """A consumer of the draft protocol, sans-IO: responses and timers in, connections and requests out.
 
-It has at most one request in flight to the coordinator, and reads one record of each partition per poll. Times are
-seconds.
+A consumer sends at most one request at a time to the coordinator, and reads one record of each partition per poll. All
+times are in seconds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mockbroker.lab.history.draft.messages import (
 from mockbroker.lab.history.draft.rules import CONSUMER, ConsumerEvent, Consuming, move
 
 CONSUMES = {Consuming.MEMBER, Consuming.REDISCOVERING}
-ELSEWHERE = {  # errors after which it looks for the coordinator again
+ELSEWHERE = {  # errors after which the consumer looks up the coordinator again
     Error.COORDINATOR_STARTUP_NOT_COMPLETE,
     Error.ILLEGAL_PROTOCOL_STATE,
     Error.NOT_COORDINATOR_FOR_GROUP,
@@ -40,19 +40,19 @@ REFUSALS = {Error.INCONSISTENT_PARTITIONING_STRATEGY, Error.UNKNOWN_PARTITIONING
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options of a consumer; times in seconds.
+    """The options of a consumer. All times are in seconds.
 
     Attributes:
         strategy: name of the assignment strategy.
         session_timeout: session timeout.
         heartbeat_frequency: heartbeats per session timeout.
-        poll_interval: between two polls.
-        commit_interval: between two commits.
-        backoff: before it looks for a coordinator again.
-        rejoins_with_id: it rejoins with its consumer id.
-        asks_first: after losing a coordinator it sends a heartbeat first, even while it waits for a generation; the
-            draft describes both behaviours.
-        background: heartbeats do not wait for record processing, as since Kafka 0.10.1.
+        poll_interval: time between two polls.
+        commit_interval: time between two commits.
+        backoff: time before a lost coordinator is looked up again.
+        rejoins_with_id: whether JoinGroup contains the consumer id when the consumer rejoins.
+        asks_first: whether the first request to a new coordinator is always a heartbeat, even if a JoinGroup was
+            pending at the old one; the draft describes both behaviours.
+        background: whether heartbeats are sent during record processing, as since Kafka 0.10.1.
     """
 
     strategy: str = "range"
@@ -68,7 +68,12 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """The opening of a connection to a broker. ``link``: the consumer's own number of the connection."""
+    """The opening of a connection to a broker.
+
+    Attributes:
+        link: the consumer's number for the connection.
+        node: broker id.
+    """
 
     link: int
     node: int
@@ -76,7 +81,7 @@ class Connect:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """The sending of a request on a connection."""
+    """The sending of a request on a connection. ``link``: the consumer's number for the connection."""
 
     link: int
     request: Request
@@ -84,7 +89,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """The closing of a connection."""
+    """The closing of a connection. ``link``: the consumer's number for the connection."""
 
     link: int
 
@@ -108,17 +113,17 @@ class Consumer:
     """A consumer of the draft protocol.
 
     Args:
-        name: name and host.
+        name: name and host of the consumer.
         group: group id.
         topics: subscribed topics.
-        bootstrap: broker ids to ask for the coordinator, in turn.
-        options: options.
-        on_transition: called with each state transition.
+        bootstrap: ids of the brokers that are asked for the coordinator, in turn.
+        options: options of the consumer; the defaults if None.
+        on_transition: callback for each state transition: old state, event, new state.
 
     Attributes:
         state: current state.
-        error: why it could not join.
-        consumer_id: id from the coordinator.
+        error: error because of which the consumer could not join; NONE if there is none.
+        consumer_id: id that the coordinator assigned; None before.
         generation: current generation, -1 for none.
         partitions: assigned partitions.
         positions: partition -> next offset to read.
@@ -152,11 +157,11 @@ class Consumer:
         """Reset the state of the process."""
         self.consumer_id, self.generation = None, -1
         self.partitions, self.positions = (), {}
-        self._lookup: int | None = None  # the link on which it looks up the coordinator
-        self._link: int | None = None  # the link to the coordinator
-        self._connected = False  # _link is
-        self._waits: GroupRequest | None = None  # the request whose response it waits for
-        self._response_deadline = inf  # until when it waits, for a connection or an answer
+        self._lookup: int | None = None  # link for the coordinator lookup
+        self._link: int | None = None  # link to the coordinator
+        self._connected = False  # whether _link is connected
+        self._waits: GroupRequest | None = None  # pending request
+        self._response_deadline = inf  # timeout of the pending connection or request
         self._lookup_at = inf
         self._heartbeat_at = inf
         self._commit_at = inf
@@ -165,7 +170,7 @@ class Consumer:
 
     @property
     def owned(self) -> tuple[TopicPartition, ...]:
-        """The partitions that it reads and believes to own."""
+        """The partitions that the consumer reads; () while it does not read."""
         return self.partitions if self.state in CONSUMES else ()
 
     # --- events ---
@@ -176,7 +181,7 @@ class Consumer:
         return self._look_up(now)
 
     def end(self) -> Effects:
-        """End the process and forget its state."""
+        """End the process and reset its state."""
         self._move(ConsumerEvent.END)
         self._forget()
         return []
@@ -200,7 +205,7 @@ class Consumer:
         return []
 
     def disconnected(self, link: int, now: float) -> Effects:
-        """Handle that a connection was refused or closed."""
+        """Handle a refused or closed connection."""
         return self._lose(now) if link in (self._lookup, self._link) else []
 
     def received(self, link: int, response: Response, now: float) -> Effects:
@@ -230,7 +235,7 @@ class Consumer:
         return min(due, self._heartbeat_at, self._commit_at) if self._is_idle() else due
 
     def busy(self, until: float) -> None:
-        """Delay the next poll until ``until``, because a record is being processed."""
+        """Delay the next poll until the time ``until``, because records are being processed."""
         self._poll_at = max(self._poll_at, until)
 
     # --- the coordinator: find, connect, send ---
@@ -244,7 +249,7 @@ class Consumer:
         return [Connect(self._lookup, node)]
 
     def _lose(self, now: float, backoff: float | None = None) -> Effects:
-        """Give up the connections, and look for the coordinator again after a backoff."""
+        """Close the connections, and look up the coordinator again after ``backoff`` seconds (default: the option)."""
         self._move(ConsumerEvent.LOST)
         links = [link for link in (self._lookup, self._link) if link is not None]
         self._lookup = self._link = self._waits = None
@@ -320,7 +325,7 @@ class Consumer:
             case HeartbeatResponse() if error is Error.NONE:
                 self._move(ConsumerEvent.GOOD)
                 if self.positions and self._poll_at == inf:
-                    self._poll_at = now  # it had stopped, and goes on
+                    self._poll_at = now  # the consumer had stopped, and continues
             case HeartbeatResponse():
                 return self._stop(now)
             case OffsetCommitResponse() if error is Error.ILLEGAL_GENERATION and self.state in CONSUMES:
@@ -342,7 +347,7 @@ class Consumer:
         self._commit_at = now + self.options.commit_interval
 
     def _stop(self, now: float, *, save: bool = True) -> Effects:
-        """Stop reading for a rebalance; commit the offsets, then send JoinGroup."""
+        """Stop reading for a rebalance; commit the offsets (if ``save``), then send JoinGroup."""
         self._move(ConsumerEvent.ILLEGAL_GENERATION)
         self._poll_at = inf
         return self._send(self._commit() if save and self.positions else self._join(), now)

@@ -1,7 +1,7 @@
 """The coordinator of one group, sans-IO: requests, timeouts and topic changes in, actions out.
 
-It reads from the store and writes by actions. All other state is lost with its broker: joined members, dead members,
-unsent responses. Times are seconds.
+A coordinator reads from the store directly, and writes by actions. All other state is lost when its broker fails:
+joined members, dead members, unsent responses. All times are in seconds.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Member:
     """A member of the group.
 
     Attributes:
-        generation: the generation it was sent last.
-        connection: the connection of its last request.
-        dead: its session has expired.
-        warned: it has been sent IllegalGeneration in this rebalance.
+        generation: last generation sent to the member; -1 for none.
+        connection: number of the connection of the member's last request; None for none.
+        dead: whether the member's session has expired.
+        warned: whether the member got IllegalGeneration in this rebalance.
     """
 
     generation: int
@@ -51,7 +51,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """A JoinGroup that waits for its response."""
+    """A pending JoinGroup request. ``connection``: connection number."""
 
     connection: int
     request: JoinGroupRequest
@@ -63,15 +63,15 @@ class Coordinator:
     Args:
         group: group id.
         store: the shared store.
-        uuid: source of consumer ids.
-        took_over: another coordinator of this group failed or resigned.
-        answer_gap: seconds between two responses to JoinGroup.
+        uuid: function that returns a new UUID for a consumer id.
+        took_over: whether another coordinator of this group failed or resigned before.
+        answer_gap: time between two JoinGroup responses, seconds.
 
     Attributes:
         state: current state.
-        record: generation, members and ownership in the store.
+        record: last stored generation, members and ownership.
         members: consumer id -> member.
-        parked: JoinGroups that wait for their response.
+        parked: pending JoinGroup requests.
     """
 
     def __init__(
@@ -90,14 +90,14 @@ class Coordinator:
         self._heard: set[str] = set()  # members that sent a heartbeat in the state Ready
         self._former: set[str] = set()  # members of the generation that is being replaced
         self._causes: set[Cause] = set()
-        self._notified = False  # a member has been sent IllegalGeneration in this rebalance
+        self._notified = False  # whether a member got IllegalGeneration in this rebalance
         self._outbox: list[tuple[Parked, JoinGroupResponse]] = []
         self._next_answer = inf
 
     # --- beginning and end ---
 
     def elected(self) -> Actions:
-        """Handle the election; requests are refused until ``loaded``."""
+        """Handle the election of this coordinator; requests are refused until ``loaded`` is called."""
         return [self._move(Cause.ELECTED)]
 
     def loaded(self, now: float) -> Actions:
@@ -111,13 +111,13 @@ class Coordinator:
         return actions + self.topics_changed()
 
     def resign(self) -> Actions:
-        """Stop, because another coordinator was elected; answer waiting requests with NotCoordinatorForGroup."""
+        """Stop after another coordinator was elected; pending requests get NotCoordinatorForGroup."""
         waiting = [*self.parked, *(parked for parked, _ in self._outbox)]
         elsewhere = JoinGroupResponse(error=Error.NOT_COORDINATOR_FOR_GROUP)
         return [*self.lost(), *(Answer(parked.connection, elsewhere) for parked in waiting)]
 
     def lost(self) -> Actions:
-        """Stop, because the broker failed or another one was elected."""
+        """Stop because the broker failed or another coordinator was elected."""
         return [self._move(Cause.LOST)]
 
     # --- requests ---
@@ -145,13 +145,13 @@ class Coordinator:
             return [Answer(connection, JoinGroupResponse(error=error))]
         consumer_id = request.consumer_id
         if consumer_id is not None:
-            self._sessions.forget(consumer_id)  # no session timeout while its JoinGroup waits
+            self._sessions.forget(consumer_id)  # no session timeout while a JoinGroup is pending
             self.parked = [parked for parked in self.parked if parked.request.consumer_id != consumer_id]
         self.parked.append(Parked(connection, request))
         return self._prepare(Cause.JOIN) + self._rebalance_if_all_joined(now)
 
     def _join_error(self, request: JoinGroupRequest) -> Error:
-        """Return the error of a JoinGroup that is refused without a rebalance; NONE if it is accepted."""
+        """Return the error for which a JoinGroup is refused without a rebalance; NONE if the JoinGroup is accepted."""
         if request.strategy not in STRATEGIES:
             return Error.UNKNOWN_PARTITIONING_STRATEGY
         if request.consumer_id is not None and request.consumer_id not in self.members.keys() | self._former:
@@ -190,7 +190,10 @@ class Coordinator:
         return NONE, []
 
     def _heartbeat_of_a_rebalance(self, consumer_id: str, good: bool, now: float) -> tuple[Error, Actions]:
-        """Handle a heartbeat in a rebalance; the first one, if it is from the dead member, cancels the rebalance."""
+        """Handle a heartbeat in the state Prepare for rebalance.
+
+        If the rebalance was caused only by a dead member, and that member's heartbeat is the first, it is cancelled.
+        """
         member = self.members[consumer_id]
         if good and member.dead and self._causes == {Cause.SILENCE} and not self._notified:
             member.dead = False
@@ -217,19 +220,19 @@ class Coordinator:
         return Error.ILLEGAL_GENERATION if consumer_id in self._former else Error.UNKNOWN_CONSUMER
 
     def _is_current(self, generation: int, member: Member) -> bool:
-        """Return whether a generation is current; until its JoinGroup is answered a member has none."""
+        """Return whether ``generation`` is the current one, and was sent to the member in a JoinGroup response."""
         return generation == self.record.generation == member.generation
 
     # --- other events ---
 
     def topics_changed(self) -> Actions:
-        """Start a rebalance if the partitions of the topics are not those that were assigned."""
+        """Start a rebalance if the existing partitions of the group's topics differ from the assigned partitions."""
         wanted = {(topic, number) for topic in self.record.topics for number in range(self._store.partitions(topic))}
         owned = {partition for share in self.record.ownership.values() for partition in share}
         return self._prepare(Cause.CHANGE) if self.members and wanted != owned else []
 
     def disconnected(self, connection: int, now: float) -> Actions:
-        """Drop the JoinGroups of a closed connection."""
+        """Remove the pending JoinGroup requests of a closed connection."""
         gone = [parked for parked in self.parked if parked.connection == connection]
         for parked in gone:
             self.parked.remove(parked)
@@ -254,14 +257,14 @@ class Coordinator:
     def _dead(self, consumer_id: str, now: float) -> Actions:
         member = self.members[consumer_id]
         member.dead = True
-        waiting = {parked.connection for parked in self.parked}  # one that joined without its id is there, too
+        waiting = {parked.connection for parked in self.parked}  # also of members that joined without their id
         actions = self._prepare(Cause.SILENCE)
         if member.connection is not None and member.connection not in waiting:
             actions.append(Cut(member.connection))
         return actions + self._rebalance_if_all_joined(now)
 
     def _prepare(self, cause: Cause) -> Actions:
-        """Start a rebalance: heartbeats get IllegalGeneration. While responses are being sent it is postponed."""
+        """Start a rebalance, in which heartbeats get IllegalGeneration; do nothing in the state Rebalancing."""
         noticed = Noticed(self.group, cause)
         match self.state:
             case Coordinating.REBALANCING:
@@ -275,7 +278,7 @@ class Coordinator:
                 return [noticed, self._move(cause)]
 
     def _rebalance_if_all_joined(self, now: float) -> Actions:
-        """Rebalance if all living members have joined; one that rejoins without its id counts only when it expires."""
+        """Rebalance if each member has joined or is dead; for a member that rejoins without its id, wait for expiry."""
         if self.state is not Coordinating.PREPARING:
             return []
         joined = {parked.request.consumer_id for parked in self.parked}
@@ -289,7 +292,7 @@ class Coordinator:
         return [Write(self.group, self.record), self._move(Cause.NO_MEMBER)]
 
     def _rebalance(self, now: float) -> Actions:
-        """Assign the partitions of the next generation to the joined members."""
+        """Begin the next generation: assign the partitions to the joined members, write, and send the responses."""
         round_, self.parked = self.parked, []
         ids = [parked.request.consumer_id or f"{self.group}-{self._uuid()}" for parked in round_]
         record = self._next_record({i: parked.request for i, parked in zip(ids, round_, strict=True)})
@@ -323,7 +326,7 @@ class Coordinator:
             self._sessions.forget(consumer_id)
 
     def _answer(self, now: float) -> Actions:
-        """Send the due responses, each of which restarts a session; after the last one the next rebalance may start."""
+        """Send the due JoinGroup responses and restart the sessions; after the last response, start the next round."""
         actions: Actions = []
         while self._outbox:
             parked, response = self._outbox.pop(0)
@@ -339,7 +342,7 @@ class Coordinator:
         return [*actions, self._move(Cause.ANSWERED), *self._next_round(now)]
 
     def _next_round(self, now: float) -> Actions:
-        """Handle what happened while responses were sent; former members that joined meanwhile keep their ids."""
+        """Handle the events that occurred while responses were sent; former members that joined then keep their ids."""
         late = {parked.request.consumer_id for parked in self.parked} & self._former
         self._former = set()
         for consumer_id in late - self.members.keys():

@@ -1,4 +1,4 @@
-"""The five steps of a rebalance, after each of which ``DraftCluster.strike`` can fail the coordinator's broker."""
+"""Predicates for the five steps of a rebalance after which ``DraftCluster.strike`` can fail the coordinator."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The requests and responses of the draft protocol; it was never released and has no wire format.
+"""The requests and responses of the draft protocol, which was never released and has no wire format.
 
-``consumer_id`` is None for a consumer that has no id or does not send it; ``generation`` is -1 for none.
+``consumer_id`` is None if the consumer has no id or does not send its id; ``generation`` is -1 for no generation.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 TopicPartition = tuple[str, int]
-Offsets = Mapping[TopicPartition, int]  # the next offset to be read
+Offsets = Mapping[TopicPartition, int]  # partition -> next offset to read
 
 
 class Error(Enum):
-    """The errors of the draft protocol; released errors with the same name have other meanings."""
+    """The errors of the draft protocol; Kafka's errors with the same names have other meanings."""
 
     NONE = "none"
     ILLEGAL_GENERATION = "IllegalGeneration"
@@ -28,14 +28,14 @@ class Error(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMetadataRequest:
-    """A request to any broker for the coordinator of a group."""
+    """A lookup of a group's coordinator, sent to any broker."""
 
     group: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMetadataResponse:
-    """The coordinator of a group. ``node``: broker id."""
+    """The response to a coordinator lookup. ``node``: broker id of the coordinator, -1 for none."""
 
     error: Error = Error.NONE
     node: int = -1
@@ -55,7 +55,7 @@ class JoinGroupRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinGroupResponse:
-    """The assignment of a member by the coordinator; there is no leader and no SyncGroup."""
+    """The response to JoinGroup, with the assigned partitions; the protocol has no leader and no SyncGroup."""
 
     error: Error = Error.NONE
     consumer_id: str | None = None
@@ -91,7 +91,7 @@ class OffsetCommitRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitResponse:
-    """The result of a commit."""
+    """The response to a commit."""
 
     error: Error = Error.NONE
 
@@ -106,7 +106,7 @@ class OffsetFetchRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchResponse:
-    """The committed offsets; partitions without a commit are omitted."""
+    """The response with committed offsets; partitions without a committed offset are omitted."""
 
     error: Error = Error.NONE
     offsets: Offsets = field(default_factory=dict)
@@ -118,7 +118,7 @@ Response = ConsumerMetadataResponse | JoinGroupResponse | HeartbeatResponse | Of
 
 
 def answer_to(request: GroupRequest, error: Error) -> Response:
-    """Return the response to a request that has only this error."""
+    """Return a response to ``request`` with an error code and no other fields."""
     match request:
         case JoinGroupRequest():
             return JoinGroupResponse(error=error)
@@ -131,6 +131,6 @@ def answer_to(request: GroupRequest, error: Error) -> Response:
 
 
 def name(message: Request | Response) -> str:
-    """Return the name of a message for the trace: ``JoinGroup`` or ``JoinGroup answer``."""
+    """Return the name of a message in the trace, such as ``JoinGroup`` or ``JoinGroup answer``."""
     kind = type(message).__name__
     return kind.removesuffix("Request") if kind.endswith("Request") else f"{kind.removesuffix('Response')} answer"

@@ -1,4 +1,4 @@
-"""Connections between consumers and brokers: messages arrive in order, requests are handled one by one."""
+"""The network between consumers and brokers: messages of a connection arrive in order."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class DraftConnection:
     Attributes:
         number: connection number in the cluster.
         consumer: name of the consumer.
-        link: the consumer's own number of the connection.
+        link: the consumer's number for the connection.
         node: broker id.
-        there: arrival time of the last message to the broker.
-        back: arrival time of the last message to the consumer.
-        busy: a request is being handled.
-        inbox: requests that wait for the response to the one before.
+        there: arrival time of the last message to the broker, seconds.
+        back: arrival time of the last message to the consumer, seconds.
+        busy: whether a request is pending at the broker.
+        inbox: received requests that wait until the pending request has its response.
     """
 
     number: int
@@ -37,7 +37,11 @@ class DraftConnection:
 
 
 class Network:
-    """The network. ``delays``: consumer -> one-way delay in seconds, where it differs from ``delay``."""
+    """The network between consumers and brokers.
+
+    Attributes:
+        delays: consumer name -> one-way delay in seconds, where it differs from the default delay.
+    """
 
     def __init__(self, queue: Queue, delay: float) -> None:
         self.delays: dict[str, float] = {}
@@ -45,12 +49,12 @@ class Network:
         self._delay = delay
 
     def to_broker(self, connection: DraftConnection, what: Callable[..., None], *with_: Any) -> None:
-        """Call ``what(*with_)`` when a message to the broker arrives, after all earlier ones."""
+        """Send a message to the broker: call ``what(*with_)`` when it arrives, after all earlier messages."""
         connection.there = max(connection.there, self._arrival(connection))
         self._queue.at(connection.there, what, *with_)
 
     def to_consumer(self, connection: DraftConnection, what: Callable[..., None], *with_: Any) -> None:
-        """Call ``what(*with_)`` when a message to the consumer arrives, after all earlier ones."""
+        """Send a message to the consumer: call ``what(*with_)`` when it arrives, after all earlier messages."""
         connection.back = max(connection.back, self._arrival(connection))
         self._queue.at(connection.back, what, *with_)
 

@@ -1,4 +1,4 @@
-"""The states of consumers and coordinators, and the transition tables that the draft protocol runs on."""
+"""The states of consumers and coordinators in the draft protocol, and their transition tables."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ CONSUMER: Mapping[tuple[Consuming, ConsumerEvent], Consuming] = {
     (Consuming.REDISCOVERING, ConsumerEvent.LOST): Consuming.REDISCOVERING,
     (Consuming.REDISCOVERING, ConsumerEvent.END): Consuming.DOWN,
     (Consuming.STOPPED, ConsumerEvent.JOINED): Consuming.MEMBER,
-    (Consuming.STOPPED, ConsumerEvent.GOOD): Consuming.MEMBER,  # another coordinator knows nothing of the rebalance
+    (Consuming.STOPPED, ConsumerEvent.GOOD): Consuming.MEMBER,  # a new coordinator has no state of the rebalance
     (Consuming.STOPPED, ConsumerEvent.ILLEGAL_GENERATION): Consuming.STOPPED,
     (Consuming.STOPPED, ConsumerEvent.REFUSED): Consuming.DOWN,
     (Consuming.STOPPED, ConsumerEvent.UNKNOWN): Consuming.STARTING,
@@ -116,11 +116,11 @@ Why = TypeVar("Why", ConsumerEvent, Cause)
 
 
 class IllegalTransition(RuntimeError):
-    """A transition that is not in the table."""
+    """A state transition that is not in the transition table."""
 
 
 def move(table: Mapping[tuple[State, Why], State], state: State, why: Why) -> State:
-    """Return the state after a transition. Raises: IllegalTransition."""
+    """Return the state that follows ``state`` on ``why``. Raises: IllegalTransition if it is not in the table."""
     if (state, why) not in table:
         raise IllegalTransition(f"no transition from {state.value!r} on {why.value!r}")
     return table[state, why]

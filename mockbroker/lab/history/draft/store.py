@@ -1,4 +1,4 @@
-"""The store of the draft protocol (its part of ZooKeeper): groups, offsets, topics, and watches on topics.
+"""The store of the draft protocol, which models ZooKeeper: groups, offsets, topics, and watches on topics.
 
 Writes are atomic. The store survives all broker failures.
 """
@@ -17,12 +17,12 @@ class GroupRecord:
     """The stored state of a group, written atomically.
 
     Attributes:
-        generation: generation.
-        topics: topics of all members.
-        strategy: name of the assignment strategy, None without members.
-        session_timeout: longest session timeout of any member, seconds.
-        hosts: consumer id -> host.
-        ownership: consumer id -> partitions.
+        generation: generation number.
+        topics: subscribed topics of all members.
+        strategy: name of the assignment strategy, None before the first generation.
+        session_timeout: maximum session timeout of the members, seconds.
+        hosts: consumer id -> host of the consumer.
+        ownership: consumer id -> assigned partitions.
     """
 
     generation: int = 0
@@ -34,9 +34,14 @@ class GroupRecord:
 
 
 class Store:
-    """The store; it counts its ``reads``, ``writes`` and ``notifications``.
+    """The store, shared by all brokers.
 
-    Watches are permanent: a notified broker is assumed to set its watch again.
+    Watches are permanent, as if a notified broker set its watch again.
+
+    Attributes:
+        reads: number of reads of groups.
+        writes: number of writes of groups and offsets.
+        notifications: number of watch notifications.
     """
 
     def __init__(self, topics: Mapping[str, int] | None = None) -> None:
@@ -67,11 +72,11 @@ class Store:
         self._offsets.setdefault(group, {}).update(offsets)
 
     def partitions(self, topic: str) -> int:
-        """Return the number of partitions of a topic; 0 if it does not exist."""
+        """Return the number of partitions of a topic; 0 if the topic does not exist."""
         return self._topics.get(topic, 0)
 
     def set_topic(self, topic: str, partitions: int) -> list[int]:
-        """Create a topic or set its number of partitions; return the brokers that are notified."""
+        """Create a topic or set its number of partitions; return the ids of the brokers to notify."""
         self._topics[topic] = partitions
         notified = sorted(self._watches.get(topic, ()))
         self.notifications += len(notified)
@@ -79,11 +84,11 @@ class Store:
 
     @property
     def watchers(self) -> set[int]:
-        """Brokers that watch a topic."""
+        """The ids of the brokers with a watch on any topic."""
         return {node for nodes in self._watches.values() for node in nodes}
 
     def watch(self, topic: str, node: int) -> None:
-        """Notify broker ``node`` when the topic is created or grows."""
+        """Set a watch: the broker ``node`` is notified when the topic is created or grows."""
         self._watches.setdefault(topic, set()).add(node)
 
     def session_ends(self, node: int) -> None:

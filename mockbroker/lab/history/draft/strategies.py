@@ -1,4 +1,4 @@
-"""The assignment strategies of the coordinator; they are built into the broker."""
+"""The assignment strategies of the coordinator, which are part of the broker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def assign(
         members: consumer id -> subscribed topics.
         partitions: topic -> number of partitions, 0 if the topic does not exist.
 
-    Returns: consumer id -> partitions.
+    Returns: consumer id -> assigned partitions.
     """
     shares = STRATEGIES[strategy].assign(
         without_racks({topic: count for topic, count in partitions.items() if count}),

@@ -1,4 +1,4 @@
-"""The trace of a draft cluster: its events, and the intervals of partition ownership."""
+"""The trace of a cluster of the draft protocol: events, and intervals of partition ownership."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class Moment:
     """An event: an action of a broker, or a state change of a broker or a consumer.
 
     Attributes:
-        time: seconds.
+        time: virtual time, seconds.
         kind: received, noticed, became, watched, wrote, kept, cut, answered, failed or recovered.
-        what: name of a message, a cause, or a state.
+        what: name of a message, cause, state, topic or group, according to the kind; "" for none.
         node: broker id, None for a state change of a consumer.
-        consumer: sender or receiver of the message.
-        error: error of the response.
-        generation: generation in the message.
+        consumer: name of the consumer that sent or gets the message, None for none.
+        error: error of the response, NONE for none.
+        generation: generation in the message or record, None for none.
     """
 
     time: float
@@ -42,7 +42,15 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """An interval in which a consumer believes to own a partition; ``until`` is inf if it still does."""
+    """An interval in which a consumer considers itself the owner of a partition.
+
+    Attributes:
+        group: group id.
+        partition: topic and partition.
+        consumer: consumer name.
+        since: start of the interval, seconds.
+        until: end of the interval, seconds; inf if it has not ended.
+    """
 
     group: str
     partition: TopicPartition
@@ -55,7 +63,7 @@ class Span:
 
 
 def owners(spans: Iterable[Span], group: str, time: float) -> dict[TopicPartition, list[str]]:
-    """Return the owners of each partition at a time; partitions without an owner are omitted."""
+    """Return partition -> consumers that own it at ``time``; partitions without an owner are omitted."""
     owners: dict[TopicPartition, list[str]] = {}
     for span in spans:
         if span.group == group and span.covers(time):
@@ -64,7 +72,7 @@ def owners(spans: Iterable[Span], group: str, time: float) -> dict[TopicPartitio
 
 
 def overlaps(spans: Iterable[Span]) -> list[tuple[Span, Span]]:
-    """Return the pairs of spans in which two consumers of a group own a partition at the same time."""
+    """Return the pairs of overlapping spans: two consumers of a group own the same partition at the same time."""
     by_partition: dict[tuple[str, TopicPartition], list[Span]] = {}
     for span in sorted(spans, key=lambda span: span.since):
         by_partition.setdefault((span.group, span.partition), []).append(span)
@@ -78,7 +86,7 @@ def overlaps(spans: Iterable[Span]) -> list[tuple[Span, Span]]:
 
 
 def unowned(spans: Iterable[Span], group: str, partition: TopicPartition, begin: float, end: float) -> float:
-    """Return the seconds between ``begin`` and ``end`` in which the partition had no owner."""
+    """Return the time in seconds between ``begin`` and ``end`` during which the partition had no owner."""
     held = sorted(
         (max(span.since, begin), min(span.until, end))
         for span in spans
