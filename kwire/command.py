@@ -20,7 +20,7 @@ import click
 from kwire.extras import missing
 from kwire.process import INTERRUPTED, UNREAD, catch_interrupts
 
-MAX_NOTE = 400  # characters of one message on stderr
+MAX_NOTE = 400  # maximum characters of one message on stderr
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # errors of a full or failing disk
 
 
@@ -50,11 +50,11 @@ class LazyGroup(click.Group):
         except SystemExit as end:
             code = end.code
         except OSError as error:
-            code = _unwritten(error)
+            code = _report_failed_write(error)
         try:
             sys.stdout.flush()
         except OSError as error:
-            code = code or _unwritten(error)
+            code = code or _report_failed_write(error)
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for the rest of the buffers at exit
         sys.exit(code)
 
@@ -133,7 +133,7 @@ def _first(error: BaseException) -> Any:
     return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
-def _unwritten(error: OSError) -> int:
+def _report_failed_write(error: OSError) -> int:
     """Return the exit code for a failed write to stdout, and report the error unless the reader of stdout is gone."""
     if isinstance(error, BrokenPipeError):
         return UNREAD

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 Row = dict[str, Any]
 Value = Callable[[Row], Any]
 
-MAX_TEXT = 10_000  # characters of a filter
+MAX_TEXT = 10_000  # maximum characters of a filter
 MAX_NODES = 1_000
 FEW = 20  # error messages list a column's values if there are at most this many
 COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
@@ -76,7 +76,7 @@ def parse(text: str, columns: Mapping[str, Column]) -> tuple[Callable[[Row], boo
     try:
         tree = ast.parse(text, mode="eval")
     except SyntaxError as error:
-        raise FilterError(_at(text, f"invalid filter: {error.msg}", (error.offset or 1) - 1)) from error
+        raise FilterError(_with_marker(text, f"invalid filter: {error.msg}", (error.offset or 1) - 1)) from error
     except (ValueError, MemoryError, RecursionError) as error:
         reason = error if isinstance(error, ValueError) else "nested too deeply"
         raise FilterError(f"invalid filter: {reason}") from error
@@ -92,11 +92,11 @@ def parse(text: str, columns: Mapping[str, Column]) -> tuple[Callable[[Row], boo
                     _check(left, operation, right, columns)
     except _InvalidPart as wrong:
         begin = len(text.encode()[: getattr(wrong.node, "col_offset", 0)].decode())
-        raise FilterError(_at(text, str(wrong), begin)) from wrong
+        raise FilterError(_with_marker(text, str(wrong), begin)) from wrong
     return lambda row: bool(value(row)), used
 
 
-def _at(text: str, reason: str, place: int) -> str:
+def _with_marker(text: str, reason: str, place: int) -> str:
     """Return an error message: the reason, then the filter with a marker below position ``place``, counted from 0."""
     return f"{reason}, at character {place + 1}\n  {text}\n  {' ' * place}^" if text else reason
 

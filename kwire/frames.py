@@ -46,7 +46,7 @@ class FrameBuffer:
         self._data: bytes | bytearray = b""  # bytearray while many chunks follow a frame that has not been returned yet
         self._at = 0  # where the next frame's prefix begins in _data
         self._frame: BytesIO | None = None  # an incomplete large frame; it precedes the bytes in _data
-        self._missing = 0  # bytes of it still to be received
+        self._missing = 0  # bytes of the incomplete large frame still to be received
 
     def feed(self, data: bytes) -> None:
         """Append received bytes."""

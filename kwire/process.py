@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 
-SIGPIPE = getattr(signal, "SIGPIPE", None)  # Windows has none
+SIGPIPE = getattr(signal, "SIGPIPE", None)  # None on Windows, which has no SIGPIPE
 INTERRUPTED = 128 + signal.SIGINT  # exit codes that ``run`` turns into signals
 UNREAD = 128 + SIGPIPE if SIGPIPE else 1
 

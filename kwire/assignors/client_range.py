@@ -42,7 +42,7 @@ def share_out(topics: Topics, members: Subscriptions) -> GroupAssignment:
     states = [_TopicState(topic, partitions, subscribers[topic]) for topic, partitions in existing.items()]
     shares: GroupAssignment = {member_id: [] for member_id in members}
     if any(state.racks.members for state in states):
-        _near(states, shares)
+        _assign_in_racks(states, shares)
         for state in states:
             state.take_ranges(shares)
         for share in shares.values():
@@ -106,7 +106,7 @@ class _TopicState:
                 self.give(member_id, numbers, shares)
 
 
-def _near(states: Sequence[_TopicState], shares: GroupAssignment) -> None:
+def _assign_in_racks(states: Sequence[_TopicState], shares: GroupAssignment) -> None:
     """Assign partitions with a replica in the member's rack; topics with equal counts and subscribers are assigned
     together.
     """
@@ -116,12 +116,12 @@ def _near(states: Sequence[_TopicState], shares: GroupAssignment) -> None:
             equal_topics.setdefault((tuple(state.members), len(state.free)), []).append(state)
     for group in equal_topics.values():
         if len(group) > 1:
-            _near_together(group, shares)
+            _assign_in_racks_together(group, shares)
         elif group[0].racks.members:
             group[0].take_ranges(shares, near=True)
 
 
-def _near_together(states: Sequence[_TopicState], shares: GroupAssignment) -> None:
+def _assign_in_racks_together(states: Sequence[_TopicState], shares: GroupAssignment) -> None:
     """Assign each partition number, in all topics at once, to the first member in the rack of a replica
     in all of them.
     """

@@ -75,7 +75,7 @@ class _Group:
         self.partitions = [(topic, number) for topic in ordered for number in range(len(topics[topic]))]
         self.shares: list[list[TopicPartition]] = [[] for _ in ids]
         self.owners: dict[TopicPartition, int] = {}
-        self._holders: dict[str, dict[int, int]] = {topic: {} for topic in topics}  # partition counts
+        self._holders: dict[str, dict[int, int]] = {topic: {} for topic in topics}  # partitions held, by member
         self._ranks: list[tuple[int, int]] = []
         self._movements = Movements(partition_hash)
         self._balanced: bool | None = None  # None: unknown since the last move

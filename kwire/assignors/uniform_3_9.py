@@ -43,10 +43,10 @@ class _Dense:
     def __init__(self, topics: list[Topic]) -> None:
         self.topics = topics
         self.subscribers: list[list[tuple[int, int, int]]] = []
-        self._of: dict[int, list[int]] = {}  # by member: topics
+        self._topics_of: dict[int, list[int]] = {}  # topic indices by member
         for at, topic in enumerate(topics):
             for place in topic.subscribers:
-                self._of.setdefault(place, []).append(at)
+                self._topics_of.setdefault(place, []).append(at)
 
     def sort(self, loads: list[int], ranks: list[int]) -> None:
         self.subscribers = [sorted((loads[at], ranks[at], at) for at in topic.subscribers) for topic in self.topics]
@@ -60,7 +60,7 @@ class _Dense:
             rank: position of the member id in sorted order.
             place: number of the member.
         """
-        for at in self._of[place]:
+        for at in self._topics_of[place]:
             by_load = self.subscribers[at]
             del by_load[bisect_left(by_load, (before, rank, place))]
             insort(by_load, (after, rank, place))

@@ -98,7 +98,7 @@ def _subscribers(members: Members) -> dict[UUID, list[int]]:
 def _fill(topic: Topic, loads: list[int]) -> None:
     free = [number for number, owner in enumerate(topic.owners) if owner == NO_OWNER]
     if free:
-        for number, (_, place) in zip(free, _from_least(_by_load(topic, loads), loads), strict=False):
+        for number, (_, place) in zip(free, _least_loaded(_by_load(topic, loads), loads), strict=False):
             topic.owners[number] = place
             loads[place] += 1
 
@@ -129,7 +129,7 @@ def _even_out(topic: Topic, loads: list[int]) -> int:
     by_load = _by_load(topic, loads)
     moved = 0
     for (most, giver), (least, taker) in zip(
-        _from_most(by_load, loads, gives), _from_least(by_load, loads), strict=False
+        _most_loaded(by_load, loads, gives), _least_loaded(by_load, loads), strict=False
     ):
         if most - least <= 1:
             break
@@ -144,7 +144,7 @@ def _by_load(topic: Topic, loads: list[int]) -> list[int]:
     return sorted(topic.subscribers, key=loads.__getitem__)  # stable: ties keep the order of members
 
 
-def _from_least(by_load: list[int], loads: list[int]) -> Iterator[tuple[int, int]]:
+def _least_loaded(by_load: list[int], loads: list[int]) -> Iterator[tuple[int, int]]:
     """Yield, without end, the smallest load and a member that has it; the caller assigns one more partition to the
     member.
 
@@ -160,7 +160,7 @@ def _from_least(by_load: list[int], loads: list[int]) -> Iterator[tuple[int, int
         level += 1
 
 
-def _from_most(by_load: list[int], loads: list[int], gives: dict[int, list[int]]) -> Iterator[tuple[int, int]]:
+def _most_loaded(by_load: list[int], loads: list[int], gives: dict[int, list[int]]) -> Iterator[tuple[int, int]]:
     """Yield the largest load and a member that has it; the caller takes one partition from the member.
 
     The iteration ends when no member has a partition that it can give.

@@ -20,9 +20,9 @@ from kwire.command import one_line
 from kwire.explain import UNREAD, Explanation, Piece
 from kwire.explain.pieces import STRUCT, TAG_TYPE, TRAILING
 
-SHOWN_BYTES = 8  # bytes of a piece that text shows
-UNREAD_ROWS = 32  # rows of bytes that could not be decoded
-SHOWN_VALUE = 400  # characters of a value, at any screen width
+SHOWN_BYTES = 8  # maximum bytes of a piece that text shows
+UNREAD_ROWS = 32  # maximum rows of bytes that could not be decoded
+SHOWN_VALUE = 400  # maximum characters of a value, at any screen width
 GOOD_ROOM = 32  # columns wanted for the value; with fewer, names are indented by 1 per level instead of 2
 MIN_ROOM = 26  # columns for the value; with fewer, names longer than MIN_NAME may overflow their column
 MIN_NAME = 22

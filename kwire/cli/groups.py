@@ -21,7 +21,7 @@ from kwire.capture.files.capture_file import no_traffic
 from kwire.cli.lines import needed, progress, rare_garbage_collection, writable
 from kwire.command import one_line, report_problems
 
-MOST = 12  # names of partitions or members per line
+MOST = 12  # maximum names of partitions or members per line
 
 
 @click.command("groups")

@@ -17,7 +17,7 @@ from kwire.engines import varints
 from kwire.limits import MAX_TEXT, MAX_VARINT, TAG_WEIGHT
 from kwire.schema import ZERO_UUID
 
-TABLE_SIZE = 512  # entries of one table; once it is full, new lengths are slower
+TABLE_SIZE = 512  # maximum entries of one table; once a table is full, new lengths are slower
 WARM = 12  # lookups of a key before a function is generated for it
 FORGET = 10_000  # misses of a full table before it is cleared
 MAX_APART = 12  # largest array whose elements are passed as separate arguments
@@ -101,7 +101,7 @@ def is_one_bytes_object(code: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Constant:
+class _WireLength:
     """The length of an array as it is on the wire: an argument of struct's ``pack`` that the caller does not pass.
 
     Attributes:
@@ -127,7 +127,7 @@ class _Elements:
     length: int
 
 
-_Plan = list[_Constant | _Value | _Elements]
+_Plan = list[_WireLength | _Value | _Elements]
 
 
 class Packers(Table):
@@ -166,11 +166,11 @@ class Packers(Table):
             length, code = next(left), piece[1:]
             if piece[0] == "+":
                 codes += "i"
-                plan.append(_Constant(length))
+                plan.append(_WireLength(length))
             else:
                 count = varint(length + 1)
                 codes += f"{len(count)}s"
-                plan.append(_Constant(count))
+                plan.append(_WireLength(count))
             codes += repeated(code, length)
             plan.append(_Value() if is_one_bytes_object(code) else _Elements(length))
         return struct.Struct(codes).pack, plan
@@ -189,7 +189,7 @@ def _generic_packer(pack: Callable[..., bytes], plan: _Plan) -> Callable[..., by
         arguments: list[Any] = []
         for part in plan:
             match part:
-                case _Constant(value):
+                case _WireLength(value):
                     arguments.append(value)
                 case _Value():
                     arguments.append(next(remaining))
@@ -208,7 +208,7 @@ def _generated_packer(pack: Callable[..., bytes], plan: _Plan) -> Callable[..., 
     before: list[str] = []  # lines that unpack arrays
     packed: list[str] = []
     for part in plan:
-        if isinstance(part, _Constant):
+        if isinstance(part, _WireLength):
             packed.append(repr(part.value))
             continue
         name = f"v{len(arguments)}"

@@ -18,8 +18,8 @@ from kwire.engines.runtime import Table, varint
 from kwire.layout import Blob, Fixed, List, Node, Record, Text, element_weight
 
 MAX_SHAPES = 16
-MAX_ROW = 1024  # bytes
-MAX_FIELDS = 64  # values of a row: each is a local variable
+MAX_ROW = 1024  # maximum size of a row in bytes
+MAX_FIELDS = 64  # maximum values of a row: each is a local variable
 MAX_COUNT = 0x3FFF  # largest length or count on the wire: a varint of two bytes
 
 Rows = Callable[..., Any]

@@ -21,13 +21,13 @@ from kwire.explain.pieces import COUNT, LENGTH, Explanation, Piece, TreeBuilder
 from kwire.records.compression import NAMES, decompress
 from kwire.records.control import ControlType
 
-UNPACKED_BYTES = 16 * 1024 * 1024  # decompressed bytes per frame, all batches together
-UNPACKED_LEAVES = 50_000  # leaves shown of decompressed data per frame
+UNPACKED_BYTES = 16 * 1024 * 1024  # maximum decompressed bytes per frame, all batches together
+UNPACKED_LEAVES = 50_000  # maximum leaves shown of decompressed data per frame
 PREFIX = 12  # offset and length, which the length does not count
 MAGIC_AT = 16
 BATCH_CRC_FROM = 21
 COUNT_AT = 57
-MAX_VARINT = 10  # bytes
+MAX_VARINT = 10  # maximum size of a varint in bytes
 HEADER_SIZE = 61
 MESSAGE_CRC_FROM = 16
 CODEC_MASK, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x07, 0x08, 0x10, 0x20

@@ -143,7 +143,7 @@ def shrink(steps: Sequence[Step], holds: Callable[[Sequence[Step]], bool], tries
     progress = True
     while progress and remaining > 0:
         progress = False
-        for smaller in _smaller(best):
+        for smaller in _smaller_variants(best):
             if remaining <= 0:
                 break
             remaining -= 1
@@ -153,7 +153,7 @@ def shrink(steps: Sequence[Step], holds: Callable[[Sequence[Step]], bool], tries
     return tuple(best)
 
 
-def _smaller(steps: list[Step]) -> Iterator[list[Step]]:
+def _smaller_variants(steps: list[Step]) -> Iterator[list[Step]]:
     """Yield smaller variants of the steps, the largest reduction first.
 
     A variant lacks one step, or a part of the last step if that is the malformed one.

@@ -141,17 +141,20 @@ def _edits(data: bytes, site: Site) -> list[_Edit]:
         case Fixed(wire):
             edits = _of_fixed(site, wire)
         case Text():
-            edits = [*_of_length(data, site), *_of_content(site, TEXTS)]
+            edits = [*_length_edits(data, site), *_content_edits(site, TEXTS)]
         case Blob(records=True) if site.whole - site.end >= BATCH_HEADER:
-            edits = [*_of_length(data, site), *_of_batch(data, site)]
+            edits = [*_length_edits(data, site), *_batch_edits(data, site)]
         case Blob():
-            edits = [*_of_length(data, site), *_of_content(site, edges.CONTENTS)]
+            edits = [*_length_edits(data, site), *_content_edits(site, edges.CONTENTS)]
         case List():
-            edits = [*_of_length(data, site), *_of_elements(data, site)]
+            edits = [*_length_edits(data, site), *_element_edits(data, site)]
         case Maybe():
             edits = [_Edit(site.offset, site.end, bytes([byte]), f"marker {byte}") for byte in (0, 1, 2, 127, 128, 255)]
         case Record():
-            edits = [*_of_section(data, site), *(edit for entry in site.entries for edit in _of_entry(data, entry))]
+            edits = [
+                *_section_edits(data, site),
+                *(edit for entry in site.entries for edit in _tagged_field_edits(data, entry)),
+            ]
     return [edit for edit in edits if data[edit.start : edit.end] != edit.new]
 
 
@@ -172,7 +175,7 @@ def _of_fixed(site: Site, wire: str) -> Iterator[_Edit]:
     yield from (_Edit(site.offset, site.end, new, f"{wire} {site.value} becomes {name}") for name, new in news.items())
 
 
-def _of_length(data: bytes, site: Site) -> Iterator[_Edit]:
+def _length_edits(data: bytes, site: Site) -> Iterator[_Edit]:
     """Yield edits that make the length or count wrong and leave the content unchanged."""
     assert isinstance(site.node, (Text, Blob, List))
     word = "count" if isinstance(site.node, List) else "length"
@@ -205,7 +208,7 @@ def _valid_length(node: Text | Blob | List, value: int) -> bytes:
     return length
 
 
-def _of_content(site: Site, contents: tuple[bytes, ...]) -> Iterator[_Edit]:
+def _content_edits(site: Site, contents: tuple[bytes, ...]) -> Iterator[_Edit]:
     """Yield edits: other content with a correct length, and null in place of a value."""
     assert isinstance(site.node, (Text, Blob))
     yield _Edit(site.offset, site.whole, _valid_length(site.node, -1), "is null")
@@ -215,7 +218,7 @@ def _of_content(site: Site, contents: tuple[bytes, ...]) -> Iterator[_Edit]:
         yield _Edit(site.offset, site.whole, length + content, f"becomes {shown}")
 
 
-def _of_elements(data: bytes, site: Site) -> Iterator[_Edit]:
+def _element_edits(data: bytes, site: Site) -> Iterator[_Edit]:
     """Yield edits that remove or add array elements, with a correct count."""
     assert isinstance(site.node, List)
     yield _Edit(site.offset, site.whole, _valid_length(site.node, -1), "is null")
@@ -229,7 +232,7 @@ def _of_elements(data: bytes, site: Site) -> Iterator[_Edit]:
             )
 
 
-def _of_batch(data: bytes, site: Site) -> Iterator[_Edit]:
+def _batch_edits(data: bytes, site: Site) -> Iterator[_Edit]:
     """Yield edits of the fields of the first record batch, with the old checksum and with a correct one."""
     assert isinstance(site.node, Blob)
     begin = site.end
@@ -252,7 +255,7 @@ def _of_batch(data: bytes, site: Site) -> Iterator[_Edit]:
     yield _Edit(site.offset, site.whole, cut + batch[:-1], "its last byte is removed")
 
 
-def _of_section(data: bytes, site: Site) -> Iterator[_Edit]:
+def _section_edits(data: bytes, site: Site) -> Iterator[_Edit]:
     """Yield edits of a tagged section: a wrong count; fields that are repeated, disordered, added or removed."""
     count, entries = site.value, [data[entry.offset : entry.end] for entry in site.entries]
     for value in dict.fromkeys((0, count + 1, 127, 2**31 - 1)):
@@ -276,7 +279,7 @@ def _of_section(data: bytes, site: Site) -> Iterator[_Edit]:
         yield _Edit(site.offset, site.whole, uvarint(count) + reverse, "its tagged fields are in reverse order")
 
 
-def _of_entry(data: bytes, entry: Entry) -> Iterator[_Edit]:
+def _tagged_field_edits(data: bytes, entry: Entry) -> Iterator[_Edit]:
     """Yield edits of a tagged field: wrong sizes, and other tags."""
     size = entry.end - entry.content_at
     for value in dict.fromkeys((0, max(size - 1, 0), size + 1, len(data) - entry.content_at + 1, 2**31 - 1)):

@@ -22,7 +22,7 @@ from kwire.schema import Api
 M = TypeVar("M")
 Direction = Literal["request", "response"]
 DIRECTIONS: tuple[Direction, ...] = ("request", "response")
-MAX_ELEMENTS = 2  # of an array of structs; arrays of numbers and strings may be longer
+MAX_ELEMENTS = 2  # maximum elements of an array of structs; arrays of numbers and strings may be longer
 
 
 _made: dict[tuple[type, int, bool], st.SearchStrategy[Any]] = {}

@@ -31,8 +31,8 @@ ASSIGNORS = {
     "JoinGroupRequest.Protocol": "name",
     "DescribeGroupsResponse.Group": "protocol_data",
 }  # the field with the assignor's name
-MAX_OPENED = 16 * 1024 * 1024  # decompressed bytes of the records of one field
-MAX_RECORDS = 10_000  # records shown of one field
+MAX_OPENED = 16 * 1024 * 1024  # maximum decompressed bytes of the records of one field
+MAX_RECORDS = 10_000  # maximum records shown of one field
 
 
 @dataclass(frozen=True, slots=True)

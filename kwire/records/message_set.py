@@ -25,17 +25,17 @@ PRODUCE_BATCHES_SINCE, FETCH_BATCHES_SINCE = 3, 4
 HEADER = struct.Struct(">qiIbb")  # offset, size, crc, magic, attributes; then the timestamp if magic is 1
 PREFIX = struct.Struct(">qi")  # offset and size, which the size does not count
 TIMESTAMP = struct.Struct(">q")
-SIZE = struct.Struct(">i")  # of a key or value; negative for null
+SIZE = struct.Struct(">i")  # size of a key or value; negative for null
 CRC_AT = 12
 CRC_FROM = 16  # the checksum covers everything from the magic on
 MAGIC_AT = 16
-FIELDS_AT = (18, 26)  # where the key begins, by magic
+FIELDS_AT = (18, 26)  # offset of the key in a message, by magic
 SMALLEST = (14, 22)  # size of a message with null key and value, by magic
 
 CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 CODECS = tuple(codec for codec in compression.NAMES if codec not in compression.IN_BATCHES_ONLY)
-NO_TIMESTAMP = -1  # of every message of magic 0
+NO_TIMESTAMP = -1  # timestamp of every message of magic 0
 MESSAGE = "Message"
 
 

@@ -20,19 +20,19 @@ from kwire.records.limits import MAX_HEADERS, RECORDS_AT_ONCE, SMALLEST_HEADER
 
 Headers = Sequence[tuple[str, bytes | None]]
 
-MAX_DELTA = 2**31 - 1  # of an offset
+MAX_DELTA = 2**31 - 1  # maximum offset delta of a record
 FEW_HEADERS = 63  # the largest count that takes one byte
 MESSAGE = "RecordBatch"
 
 _HEAD = struct.Struct("8B").unpack_from
-_VARINTS = tuple(SHORT[::2])  # of the numbers below _SHORT, in zigzag form
+_VARINTS = tuple(SHORT[::2])  # varints of the numbers below _SHORT, in zigzag form
 _SHORT = len(_VARINTS)
 # Value of each byte of a two-byte varint; a negative value gives a TypeError, a third byte an IndexError.
 _LOW: tuple[Any, ...] = tuple((n & 0x7F) >> 1 if n % 2 == 0 else None for n in range(256))
 _HIGH = tuple(n << 6 for n in range(128))
 _LARGE = 300  # values of at least this many bytes are cheaper without another copy
-_NULL = b"\x01"  # the length of null
-_INT = 5  # bytes that a varint of 32 bits may take; Kafka refuses more
+_NULL = b"\x01"  # zigzag varint of -1, the length of null
+_INT = 5  # maximum bytes of a varint of 32 bits; Kafka refuses more
 _LONG = 10
 
 

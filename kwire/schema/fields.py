@@ -10,7 +10,7 @@ from uuid import UUID
 from kwire.errors import SchemaError
 
 ZERO_UUID = UUID(int=0)
-EXAMPLES = "0-9, 6+, 5 or none"  # of version ranges
+EXAMPLES = "0-9, 6+, 5 or none"  # examples of version ranges
 
 
 @dataclass(frozen=True, slots=True)
