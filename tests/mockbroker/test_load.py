@@ -26,7 +26,7 @@ from kwire.records.batch import Record, build_batch
 from mockbroker.base.effects import Call, Client, Ticket
 from mockbroker.groups.classic.state import State
 
-GROUPS = MEMBERS = amount(3_000, 10_000)
+GROUPS = MEMBERS = amount(2_000, 10_000)
 SESSION = 10.0  # seconds, of members of BrokerHarness
 
 
