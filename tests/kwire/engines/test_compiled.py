@@ -340,7 +340,7 @@ def test_large_messages_are_weighed() -> None:
     value = MetadataRequest(topics=topics)
     encoded = encode(value, 9)
     assert decode(MetadataRequest, encoded, 9) == value
-    with pytest.raises(DecodeError, match="would exceed the memory limit"):
+    with pytest.raises(DecodeError, match="would exceed its memory limit"):
         decode_at(MetadataRequest, encoded, 0, 9, weight=1_000_000)
 
 
