@@ -18,12 +18,17 @@ FORMAT = 1  # to be raised when older versions of mockbroker can no longer read 
 
 
 class CatalogueError(ValueError):
-    """A catalogue file that cannot be decoded; the text gives the reason."""
+    """Raised for a catalogue file that cannot be decoded; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionEntry:
-    """A partition in the catalogue: the broker ids of its replicas (the first is preferred) and its leader epoch."""
+    """A partition in the catalogue.
+
+    Attributes:
+        replicas: broker ids of the replicas, the preferred leader first.
+        leader_epoch: leader epoch.
+    """
 
     replicas: Sequence[int]
     leader_epoch: int
@@ -31,7 +36,14 @@ class PartitionEntry:
 
 @dataclass(frozen=True, slots=True)
 class TopicEntry:
-    """A topic in the catalogue; ``configs`` has only the settings that were set on the topic itself."""
+    """A topic in the catalogue.
+
+    Attributes:
+        name: topic name.
+        topic_id: topic id.
+        configs: configurations that are set on the topic itself: value by name.
+        partitions: partitions in the order of their indexes.
+    """
 
     name: str
     topic_id: UUID

@@ -91,8 +91,8 @@ class DataDir:
     def next_work(self) -> Work | None:
         """Return the work for the next ``perform``, or None if all changes are durable.
 
-        Call it in the thread that changes the cluster. Work that was not performed, because the task was cancelled,
-        is returned again.
+        Only the thread that changes the cluster may call this method. Work that was not performed, because the task
+        was cancelled, is returned again.
         """
         if self._pending is not None or self.collected == self.synced:
             return self._pending

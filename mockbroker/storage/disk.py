@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class DataDirError(Exception):
-    """A data directory that cannot be opened, read or written; the text gives its path and the reason."""
+    """Raised if a data directory cannot be opened, read or written; the message contains the path and the reason."""
 
 
 class Disk(Protocol):

@@ -42,12 +42,18 @@ _LOCKED = {errno.EAGAIN, errno.EACCES}
 
 
 class LogDirError(ValueError):
-    """A path that is not a log directory, or the log directory of a running broker."""
+    """Raised for a path that is not a log directory, or is the log directory of a running broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A file, or a part of one, that could not be read. ``position``: byte of the file, None if it does not apply."""
+    """A file that could not be read in full.
+
+    Attributes:
+        path: path of the file.
+        position: first byte that could not be read; None if the problem is not at one position.
+        text: description of the problem.
+    """
 
     path: Path
     position: int | None
@@ -76,7 +82,7 @@ def partitions(folder: Path) -> dict[Directory, Path]:
 
 
 def _is_partition(path: Path) -> bool:
-    """Return whether a directory has a partition's files; the name proves nothing (/etc/java-17 looks like one)."""
+    """Return whether a directory contains files of a partition; its name is no proof (as with /etc/java-17)."""
     with suppress(OSError):
         return any(name == PARTITION_METADATA or name.endswith(LOG) for name in os.listdir(path))
     return False
@@ -92,7 +98,11 @@ def _check_unlocked(folder: Path) -> None:
 
 
 def read_topic_id(partition: Path) -> UUID | Problem | None:
-    """Return the topic id in a partition's directory; None if there is no partition.metadata file."""
+    """Return the topic id in the directory of a partition.
+
+    Returns:
+        The topic id, a Problem if it cannot be read, or None if there is no partition.metadata file.
+    """
     path = partition / PARTITION_METADATA
     if (data := _content(path)) is None or isinstance(data, Problem):
         return data
@@ -100,7 +110,7 @@ def read_topic_id(partition: Path) -> UUID | Problem | None:
 
 
 def read_log_starts(folder: Path) -> Mapping[tuple[str, int], int] | Problem:
-    """Return the log start offsets that are not 0, by topic and partition."""
+    """Return the log start offsets in a log directory by topic and partition, or a Problem; 0 is omitted."""
     path = folder / START_OFFSETS
     if isinstance(data := _content(path), Problem):
         return data

@@ -13,14 +13,18 @@ from pathlib import Path
 from mockbroker.storage.disk import DataDirError
 
 LOCK = ".lock"  # the name that Kafka uses
-OPEN_FILES = 128  # files kept open for the next append
+OPEN_FILES = 128  # maximum files that remain open for the next append
 LOCKED = {errno.EAGAIN, errno.EACCES}
 
 
 class RealDisk:
     """A folder of the file system, created if it does not exist, and locked until ``close`` or the process ends.
 
-    Raises: DataDirError if the folder cannot be created, or is locked by another process.
+    Args:
+        folder: path of the folder.
+
+    Raises:
+        DataDirError: The folder cannot be created, or is locked by another process.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -123,7 +127,7 @@ def _lock(number: int) -> None:
 
 @contextmanager
 def _named(file: str) -> Iterator[None]:
-    """Add the file name to an OSError of a file descriptor, which has none."""
+    """Add the file name to an OSError that an operation on a file descriptor raises."""
     try:
         yield
     except OSError as error:

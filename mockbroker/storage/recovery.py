@@ -46,7 +46,7 @@ STRAY_TOPIC = 200  # characters of the topic name in the name of a stray directo
 
 @dataclass(slots=True)
 class RecoveredLog:
-    """The log of one partition as recovered.
+    """The recovered log of one partition.
 
     Attributes:
         files: the partition's directory.
@@ -63,7 +63,13 @@ class RecoveredLog:
 
 @dataclass(slots=True)
 class Recovered:
-    """The content of a data directory. ``starts``: log start offsets of its checkpoint."""
+    """The content of a recovered data directory.
+
+    Attributes:
+        catalogue: metadata of the cluster.
+        logs: recovered logs by topic and partition.
+        starts: log start offsets in the checkpoint file, by topic and partition.
+    """
 
     catalogue: Catalogue
     logs: dict[Place, RecoveredLog] = field(default_factory=dict)
@@ -109,7 +115,7 @@ def recover(disk: Disk) -> Recovered | None:
 def _is_live_partition(disk: Disk, name: str, topics: dict[str, TopicEntry], deleted: Collection[UUID]) -> bool:
     """Return whether a directory belongs to a partition in the catalogue.
 
-    Directories of deleted topics, and empty ones, are removed; any other directory becomes a stray.
+    Any other directory is removed if its topic was deleted or it contains no batches, else renamed to a stray.
     """
     directory = parse_directory_name(name)
     if directory is None or directory.kind is not Kind.LIVE:
@@ -151,7 +157,7 @@ def _recover_log(disk: Disk, folder: str, start: int) -> RecoveredLog:
 
 
 def _complete_swaps(disk: Disk, folder: str, files: SegmentFiles) -> dict[int, str]:
-    """Rename the ``.swap`` files of a finished compaction into place, and return the segments."""
+    """Rename the ``.swap`` files of a finished compaction to segments; return all file names by base offset."""
     if not files.swaps:
         return files.segments
     last = max(files.swaps)
@@ -226,7 +232,7 @@ def _indexes(base: int) -> tuple[str, str]:
 
 
 def _remove(disk: Disk, folder: str, names: Iterable[str]) -> None:
-    """Remove those of the files that exist."""
+    """Remove the files that exist in a folder; ignore other names."""
     existing = disk.names(folder)
     for name in names:
         if name in existing:

@@ -32,7 +32,7 @@ class Kind(Enum):
 
 
 class Directory(NamedTuple):
-    """The parts of the name of a partition's directory."""
+    """A partition's directory, as described by its name: topic, partition index and role."""
 
     topic: str
     partition: int
@@ -120,7 +120,7 @@ def classify_files(names: Iterable[str]) -> SegmentFiles:
 
 
 class Reason(Enum):
-    """The kind of a damage."""
+    """The kind of damage in a segment."""
 
     TORN = "torn"  # the file ends within the batch
     LENGTH = "length"
@@ -137,7 +137,7 @@ class Damage:
         position: byte of the segment at which the valid batches end.
         offset: the offset after the last valid record.
         reason: kind of the damage.
-        text: description for people.
+        text: description for messages.
     """
 
     position: int
@@ -190,7 +190,13 @@ def _next_batch(window: _Window, expected: int, end: int) -> Batch | Damage:
 
 
 class _Window:
-    """A moving window over a file: ``data`` from index ``at`` on is byte ``position`` of the file and what follows."""
+    """A moving window over the bytes of a file.
+
+    Attributes:
+        data: bytes in memory.
+        at: index in ``data`` of the next byte.
+        position: byte position in the file of the next byte.
+    """
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self.data, self.at, self.position = b"", 0, 0
@@ -201,7 +207,7 @@ class _Window:
         return len(self.data) - self.at
 
     def fill(self, size: int) -> bool:
-        """Read on until ``size`` bytes are available; return False if the file ends before."""
+        """Read until ``size`` bytes are available; return False if the file ends earlier."""
         if self.available >= size:
             return True
         parts = [self.data[self.at :]]

@@ -13,12 +13,12 @@ from typing import TypeAlias
 
 
 def none(_: int) -> int:
-    """Let no unsynced byte survive a crash."""
+    """Return 0: no unsynced byte survives a crash."""
     return 0
 
 
 class CrashError(Exception):
-    """A simulated power failure in the middle of an operation."""
+    """Raised for a simulated power failure in the middle of an operation."""
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class SimulatedDisk:
         self._top = _Folder()
 
     def crash(self, survives: Callable[[int], int] = none, *, names: bool = False) -> None:
-        """Lose what a power failure loses.
+        """Discard unsynced bytes and unsynced names, as a power failure does.
 
         Args:
             survives: called with the number of unsynced bytes of a file, returns how many of them survive.

@@ -24,7 +24,13 @@ OTHERS = {4: "brokers", 8: "broker loggers", 16: "client metrics", 32: "groups"}
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of a configuration. ``operation``: SET, DELETE, APPEND or SUBTRACT."""
+    """One change of a configuration.
+
+    Attributes:
+        name: name of the configuration.
+        operation: SET, DELETE, APPEND or SUBTRACT.
+        value: new value or list items, as text; None with DELETE.
+    """
 
     name: str
     operation: int
@@ -33,7 +39,12 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The error of one resource in the response; ``error`` is NONE if its changes are accepted."""
+    """The result for one resource in the response.
+
+    Attributes:
+        error: error code; NONE if the changes are accepted.
+        text: error message; None if there is none.
+    """
 
     error: ErrorCode
     text: str | None
@@ -51,10 +62,7 @@ def alter_all(
     replace_all: bool = False,
     validate_only: bool = False,
 ) -> list[Refusal]:
-    """Alter each resource of a request, in order; a resource that is named twice is refused each time.
-
-    ``replace_all`` and ``validate_only``: see ``alter``.
-    """
+    """Alter each resource of a request with ``alter``, and return the results in order; duplicates are refused."""
     counts = Counter(resource for resource, _ in requested)
     return [
         REPEATED
@@ -74,7 +82,7 @@ def alter(
     replace_all: bool = False,
     validate_only: bool = False,
 ) -> Refusal:
-    """Change the configurations of a topic.
+    """Change the configurations of a topic, and return the result: NOT_REFUSED or the error.
 
     Args:
         cluster: the cluster to change.

@@ -36,7 +36,7 @@ Check: TypeAlias = Callable[[str, Value], None]
 
 
 class ConfigError(ValueError):
-    """An invalid value of a configuration; the text is that of Kafka's ConfigException."""
+    """Raised for an invalid value of a configuration; the message is that of Kafka's ConfigException."""
 
     def __init__(self, name: str, value: object, reason: str) -> None:
         super().__init__(f"Invalid value {shortened(str(value))} for configuration {name}: {reason}")
@@ -161,7 +161,7 @@ def topic_configs(release: Release) -> Mapping[str, TopicConfig]:
 
 @dataclass(frozen=True, slots=True)
 class ConfigSource:
-    """A value as text, its source number (OF_TOPIC ... DEFAULT), and its name in that source."""
+    """A value of a configuration, as text, with its source (OF_TOPIC to DEFAULT) and its name in that source."""
 
     name: str
     value: str

@@ -100,7 +100,7 @@ class PartitionLog:
         return tuple(self._batches)
 
     def begins_with(self, stored: Sequence[StoredBatch]) -> bool:
-        """Return whether the first batches of the log are these very objects."""
+        """Return whether the log begins with these objects, compared by identity."""
         return len(stored) <= len(self._batches) and all(map(is_, stored, self._batches))
 
     def replace(self, batches: Iterable[Batch], count: int) -> None:
@@ -152,7 +152,7 @@ class PartitionLog:
 
         Args:
             offset: the fetch offset.
-            limit: bytes.
+            limit: maximum size in bytes.
             at_least_one: return the first batch even if it exceeds the limit, so that a consumer can make progress.
             before: return only batches with a lower base offset, such as the last stable offset.
         """

@@ -24,7 +24,7 @@ def to_batch(data: bytes, limit: int) -> Batch | ErrorCode | None:
 
     Args:
         data: the message set.
-        limit: largest size of one message, bytes (max.message.bytes).
+        limit: maximum size of one message in bytes (max.message.bytes).
     """
     try:
         messages = list(read(data))

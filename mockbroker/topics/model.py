@@ -31,7 +31,7 @@ NO_LEADER = -1  # leader of a partition whose brokers are all down
 INDEX_INTERVAL = 4_096  # bytes between two entries of Kafka's offset index: its precision in looking up positions
 PRODUCER_IDS = 1_000  # ids that Kafka's brokers allocate at a time; those left over after a restart are never used
 SPARE_NAMES = 1_000  # names of deleted topics that ``Cluster.created`` keeps, besides as many as there are topics
-MAX_NAME = 249  # characters of a topic name
+MAX_NAME = 249  # maximum characters of a topic name
 LEGAL_NAME = re.compile(rf"[a-zA-Z0-9._-]{{1,{MAX_NAME}}}")
 
 
@@ -64,7 +64,13 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Aborted:
-    """An aborted transaction in one partition. ``first``: its first offset; ``last``: the offset of its marker."""
+    """An aborted transaction in one partition.
+
+    Attributes:
+        producer_id: producer id.
+        first: offset of the first record of the transaction.
+        last: offset of the abort marker.
+    """
 
     producer_id: int
     first: int
@@ -135,7 +141,15 @@ class Partition:
     def end_transaction(
         self, producer_id: int, epoch: int, *, committed: bool, coordinator_epoch: int, timestamp: int
     ) -> ErrorCode:
-        """Append the marker that ends a producer's transaction. ``timestamp``: milliseconds since 1970."""
+        """Append the marker that ends a producer's transaction; return the error, or NONE.
+
+        Args:
+            producer_id: producer id.
+            epoch: producer epoch of the marker.
+            committed: True for a commit marker, False for an abort marker.
+            coordinator_epoch: epoch of the transaction coordinator.
+            timestamp: timestamp of the marker, milliseconds since 1970.
+        """
         if epoch < 0:
             return ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka fails to build a marker with a negative epoch
         if error := self.producers.marker_error(producer_id, epoch, coordinator_epoch):
@@ -205,7 +219,7 @@ class Partition:
     def aborted_from(self, offset: int, size: int) -> list[Aborted]:
         """Return the aborted transactions in ``size`` bytes of the log from ``offset`` on.
 
-        As in Kafka, some transactions after these bytes may be included, because it looks up the end in its index.
+        As in Kafka, which looks up the end of the bytes in the offset index, a few later transactions may be included.
         """
         until = self.log.offset_after(offset, size + INDEX_INTERVAL)
         since = bisect_left(self.aborted, offset, key=lambda each: each.last)
@@ -312,7 +326,7 @@ class Cluster:
         return self._new_uuid()
 
     def colliding(self, name: str) -> str | None:
-        """Return the topic whose name differs only in dots and underscores, which collide in metric names, or None."""
+        """Return the topic whose name collides in metric names, as it differs only in dots and underscores, or None."""
         return self._by_metric.get(_metric_name(name))
 
     def create_topic(
@@ -434,7 +448,12 @@ class Cluster:
         return self.nodes.keys() | self.down.keys()
 
     def place(self, partitions: int, replicas: int) -> list[list[int]]:
-        """Return the replicas for each partition of the next topic."""
+        """Return the broker ids of the replicas of each partition of a new topic.
+
+        Args:
+            partitions: number of partitions.
+            replicas: replication factor.
+        """
         return place(sorted(self.broker_ids), partitions, replicas, start=len(self.topics))
 
     def find(self, name: str, topic_id: UUID, *, by_id: bool) -> Topic | None:

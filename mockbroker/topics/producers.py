@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from kwire import ErrorCode
 from kwire.records.batch import Batch
 
-REMEMBERED = 5  # batches remembered per producer: a client may have as many in flight
+REMEMBERED = 5  # batches stored per producer, the maximum that a client sends without waiting for a response
 NO_PRODUCER = -1
 LAST_EPOCH = 2**15 - 1  # reached only by fencing a producer in the epoch before
 SEQUENCES = 1 << 31  # sequence numbers start at 0 again after this many
@@ -20,7 +20,14 @@ SEQUENCES = 1 << 31  # sequence numbers start at 0 again after this many
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """A batch of a producer that was appended. ``max_timestamp``: milliseconds since 1970."""
+    """An appended batch of a producer.
+
+    Attributes:
+        first_sequence: sequence number of the first record.
+        last_sequence: sequence number of the last record.
+        base_offset: offset of the first record.
+        max_timestamp: largest timestamp, milliseconds since 1970.
+    """
 
     first_sequence: int
     last_sequence: int
@@ -38,7 +45,7 @@ class Producer:
         batches: the last batches of this epoch.
         coordinator_epoch: coordinator epoch of the last transaction marker, -1 if there was none.
         last_timestamp: timestamp of the last batch or marker (ms since 1970), -1 if there was none.
-        opened: first offset of its open transaction, None if it has none.
+        opened: first offset of the open transaction; None if no transaction is open.
     """
 
     producer_id: int

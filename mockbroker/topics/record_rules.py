@@ -19,7 +19,7 @@ from mockbroker.topics.log import MAX_RECORDS_PER_BATCH
 NO_TIMESTAMP = -1
 MIN_TIMESTAMP = -(2**63)  # Java's difference between it and now overflows, so it counts as in the future
 SHOWN_ERRORS = 3  # record errors quoted in the error message of the batch
-MAX_RECORD_ERRORS = 1_000  # listed in a response: a batch of a few bytes can have millions of records
+MAX_RECORD_ERRORS = 1_000  # maximum in a response: a batch of a few bytes can contain millions of records
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +27,13 @@ class RecordRules:
     """The requirements of a topic on produced records.
 
     Attributes:
-        largest_batch: max.message.bytes.
-        largest_segment: segment.bytes.
-        compacted: every record needs a key.
-        append_time: timestamps are set by the broker (LogAppendTime).
-        before_ms: largest age of a timestamp, milliseconds before now.
-        after_ms: largest lead of a timestamp, milliseconds after now.
-        every_record: the header of a batch is not enough, every record has to be checked.
+        largest_batch: maximum size of a batch in bytes (max.message.bytes).
+        largest_segment: maximum size of a segment in bytes (segment.bytes).
+        compacted: whether every record must have a key, because the topic is compacted.
+        append_time: whether the broker sets the timestamps (LogAppendTime).
+        before_ms: maximum milliseconds of a timestamp before the present time.
+        after_ms: maximum milliseconds of a timestamp after the present time.
+        every_record: whether every record must be checked, because the header of its batch is not sufficient.
     """
 
     largest_batch: int

@@ -1,1 +1,1 @@
-"""Transactions: what a coordinator knows of a transactional id, and what clients may do next. Data and rules."""
+"""The transaction coordinator: the state of each transactional id, its transitions, and the transaction log."""

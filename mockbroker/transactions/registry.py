@@ -41,12 +41,13 @@ class Transactions(dict[str, Transaction]):
 
     Args:
         cluster: the cluster.
-        groups: groups, for offsets that are committed in transactions.
+        groups: groups, which store the offsets that are committed in transactions.
         settings: settings of the cluster.
-        deadlines: for transaction timeouts and delayed markers.
-        new_id: returns the next producer id.
-        wall: converts a broker time to milliseconds since 1970.
-        persist: writes a changed transactional id to the transaction log; gets it and the time.
+        deadlines: deadlines for transaction timeouts and delayed markers.
+        new_id: function that returns the next producer id.
+        wall: function that converts a broker time in seconds to milliseconds since 1970.
+        persist: function that writes a changed transactional id to the transaction log: takes the Transaction and the
+            broker time in seconds.
         kip890: whether the emulated release implements KIP-890 (Kafka 4.0 and later).
     """
 
@@ -102,7 +103,7 @@ class Transactions(dict[str, Transaction]):
     def add(
         self, transactional_id: str, producer: Identity, partitions: Collection[tuple[str, int]], now: float
     ) -> ErrorCode:
-        """Add partitions to the transaction; begin it if it is not open."""
+        """Add partitions to the transaction, and begin it if it is not open; return the error, or NONE."""
         txn = self.get(transactional_id)
         if error := rules.add_error(txn, producer):
             return error
@@ -157,7 +158,7 @@ class Transactions(dict[str, Transaction]):
         return error
 
     def end(self, transactional_id: str, producer: Identity, *, committed: bool, kip890: bool, now: float) -> Ended:
-        """Commit or abort a transaction (EndTxn). ``kip890``: the response has a new producer epoch (EndTxn v5)."""
+        """Commit or abort a transaction (EndTxn). ``kip890``: the response returns a new producer epoch (v5)."""
         txn = self.get(transactional_id)
         if error := rules.end_error(txn, producer, committed=committed, kip890=kip890):
             return _refused(error)

@@ -23,7 +23,12 @@ END = {
 
 
 def init_error(txn: Transaction, expected: Identity | None) -> ErrorCode:
-    """Return the error for an InitProducerId. ``expected``: producer id and epoch of the request, if any (KIP-360)."""
+    """Return the error for an InitProducerId; NONE if the request is valid.
+
+    Args:
+        txn: the transactional id.
+        expected: producer id and epoch of the request (KIP-360); None if it contains none.
+    """
     if expected is not None and not _matches(txn, expected):
         return ErrorCode.PRODUCER_FENCED
     return ErrorCode.CONCURRENT_TRANSACTIONS if txn.state in PREPARED else NONE
@@ -58,7 +63,7 @@ def next_identity(txn: Transaction, expected: Identity | None, new_id: Callable[
 
 
 def identity_error(txn: Transaction | None, producer: Identity) -> ErrorCode:
-    """Return the error if a producer is not the current owner of the transactional id."""
+    """Return the error if a producer is not the current owner of the transactional id, else NONE."""
     if txn is None or producer.producer_id != txn.producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     return NONE if producer.epoch == txn.epoch else ErrorCode.PRODUCER_FENCED
@@ -71,7 +76,7 @@ def error_for_client(error: ErrorCode, *, knows_fenced: bool) -> ErrorCode:
 
 
 def add_error(txn: Transaction | None, producer: Identity) -> ErrorCode:
-    """Return the error for adding partitions to the transaction."""
+    """Return the error for adding partitions to the transaction; NONE if the request is valid."""
     if error := identity_error(txn, producer):
         return error
     assert txn is not None
@@ -94,7 +99,7 @@ def add(txn: Transaction, partitions: Partitions, now: float) -> None:
 
 
 def is_retry(txn: Transaction, producer: Identity) -> bool:
-    """Return whether an EndTxn v5 (KIP-890) is a retry: it has the epoch before the one of the lost response."""
+    """Return whether an EndTxn v5 (KIP-890) is a retry: its epoch is one below the epoch in the lost response."""
     if txn.state not in PREPARED | COMPLETE:
         return False
     if producer.producer_id == txn.producer_id:
@@ -103,7 +108,7 @@ def is_retry(txn: Transaction, producer: Identity) -> bool:
 
 
 def end_error(txn: Transaction | None, producer: Identity, *, committed: bool, kip890: bool) -> ErrorCode:
-    """Return the error for an EndTxn. ``kip890``: the request is EndTxn v5."""
+    """Return the error for an EndTxn; NONE if the request is valid. ``kip890``: the request is EndTxn v5."""
     retry = txn is not None and kip890 and is_retry(txn, producer)
     if not retry and (error := identity_error(txn, producer)):
         return error
@@ -130,7 +135,7 @@ def bump(txn: Transaction, new_id: Callable[[], int]) -> None:
 def fence(txn: Transaction, *, remember: bool) -> None:
     """Fence the current producer by incrementing the epoch.
 
-    ``remember``: it may continue with a new epoch if it names its old one in InitProducerId (KIP-360).
+    ``remember``: whether the producer may continue after an InitProducerId that contains the old epoch (KIP-360).
     """
     txn.last_epoch = txn.epoch if remember else NO_EPOCH
     txn.epoch = min(txn.epoch + 1, LAST_EPOCH)

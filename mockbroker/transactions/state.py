@@ -14,7 +14,7 @@ EXHAUSTED = LAST_EPOCH - 1  # the last epoch of a producer id that is assigned t
 
 
 class State(StrEnum):
-    """The state of a transaction; the values are those of DescribeTransactions."""
+    """The state of a transaction; the values are the state names in DescribeTransactions."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -45,14 +45,14 @@ class Transaction:
         transactional_id: transactional id.
         producer_id: current producer id.
         epoch: current producer epoch, NO_EPOCH if none was assigned yet.
-        last_epoch: the epoch before, if a producer may retry with it; else NO_EPOCH.
-        previous_id: the producer id before, whose epochs were exhausted; else NO_PRODUCER.
+        last_epoch: previous producer epoch, if the producer may retry with it; else NO_EPOCH.
+        previous_id: previous producer id, whose epochs were exhausted; else NO_PRODUCER.
         timeout_ms: transaction timeout, milliseconds.
         state: state of the transaction.
         partitions: topics and partition numbers in the transaction.
         marker: producer id and epoch for the markers, while the state is PrepareCommit or PrepareAbort.
         next_id: producer id for the next transaction, if it changes when the markers are written.
-        bumped: the last EndTxn incremented the epoch (KIP-890).
+        bumped: whether the last EndTxn incremented the epoch (KIP-890).
         started: broker time in seconds at which the transaction began, None if there was none.
     """
 
