@@ -1,4 +1,4 @@
-"""Limits on reading captures, each with its reason. Sizes are in bytes."""
+"""Limits on reading captures, each with its reason. MAX means maximum. Sizes are in bytes."""
 
 BLOCK = 2 * 1024 * 1024  # per read: large enough for numpy, small enough for memory
 MAX_PACKET = 16 * 1024 * 1024  # one captured packet; segments of 64 KiB are usual, a larger length than this is wrong
@@ -14,27 +14,27 @@ MAX_EARLY_FRAGMENTS = 64  # fragments of one packet before its first one
 MAX_CONNECTIONS = 32_768  # open at a time; the one inactive longest is evicted, and is a new connection if it continues
 EARLY_SEGMENTS = 16  # segments of a connection buffered until its SYN: packets are reordered by a few positions
 EARLY_BYTES = 1024 * 1024  # after the SYN: bytes that a peer may send before it is acknowledged
-MAX_HELD = 4 * 1024 * 1024  # of one direction after a gap; receive windows are rarely larger
+MAX_HELD = 4 * 1024 * 1024  # buffered for one direction after a gap; receive windows are rarely larger
 MAX_HELD_SEGMENTS = 4_096
-MAX_ALL_HELD = 256 * 1024 * 1024  # of all connections: incomplete frames, and bytes after gaps
+MAX_ALL_HELD = 256 * 1024 * 1024  # buffered for all connections: incomplete frames, and bytes after gaps
 HOLE_SECONDS = 10  # retransmissions are not later than this
 ACKED_SEGMENTS = 8  # packets after which acknowledged bytes that were not captured count as lost
 ACKED_US = 50_000  # or microseconds after which they do
 MAX_KEPT_FRAME = 32 * 1024 * 1024  # larger frames are skipped: Fetch responses reach 50 MiB only if configured
 LOST_TOGETHER_US = 1_000_000  # periods of missing frames that are less than this apart are merged
-MAX_LOST = 1_000  # such periods per connection; then the last one is extended
+MAX_LOST = 1_000  # periods of missing frames per connection; then the last one is extended
 MAX_PENDING = 10_000  # requests of a connection without a response
-MAX_SEARCH = 1024 * 1024  # of one direction to search for a frame; older bytes are dropped
+MAX_SEARCH = 1024 * 1024  # buffered for one direction to search for a frame; older bytes are dropped
 MAX_ORIGINS = 16_384  # segments of these bytes: each takes the memory of 100 bytes
 MAX_TRIES = 256  # positions per search that are decoded as a frame
-MAX_UNDECIDED = 65_536  # of a connection whose broker side is unknown
-STRANGE = 65_536  # without any frame: the connection is not Kafka
+MAX_UNDECIDED = 65_536  # buffered for a connection whose broker side is unknown
+STRANGE = 65_536  # bytes without any frame after which a connection is not Kafka
 MAX_TOKENS = 32  # consecutive SASL tokens without header; Kerberos needs 3, SCRAM 2
 MAX_NOTES = 20  # notes per connection
 MAX_TOPICS = 1_000_000  # topic ids with names
-HEAD = 600  # kept of a skipped frame: its header, with a client id of usual length
+HEAD = 600  # bytes kept of a skipped frame: its header, with a client id of usual length
 MAX_DAMAGES = 1_000  # damaged places in a file; then the rest is not trustworthy
 CHAIN = 6  # consecutive valid headers by which a pcap record is found after damage
 BLOCKS = 3  # consecutive blocks of a pcapng; each has its size twice
 MAX_CHAINED = SNAPLEN  # size of one record of such a chain
-NEAR_SECONDS = 86_400  # between the packets before and after the damage
+NEAR_SECONDS = 86_400  # maximum seconds between the packets before and after damage

@@ -37,7 +37,12 @@ def paused_garbage_collection() -> Iterator[None]:
 
 
 class Conversations:
-    """The open connections, by endpoints. ``make`` creates one."""
+    """The open connections of a capture, by endpoints.
+
+    Args:
+        make: function that creates a Conversation from its key and its first segment.
+        most: maximum number of open connections; the connection that is inactive longest is ended.
+    """
 
     def __init__(self, make: Callable[[Key, Row], Conversation], most: int = MAX_CONNECTIONS) -> None:
         self.open: OrderedDict[Key | tuple[str, str, str], Conversation] = OrderedDict()
@@ -113,7 +118,7 @@ class Conversations:
 
 
 def when(call: Call) -> tuple[int, int]:
-    """Return the time at which a call was complete."""
+    """Return the time at which a call was complete, in microseconds, and the number of the call, for sorting."""
     return (call.response_us if call.response_us is not None else call.request_us or 0), call.number
 
 
@@ -187,7 +192,7 @@ class Reading:
         return (item for item in self if isinstance(item, Call))
 
     def name_of(self, topic_id: UUID) -> str | None:
-        """Return the name of a topic from anywhere in the capture; None if it is not in it."""
+        """Return the name of a topic from anywhere in the capture; None if the capture does not contain it."""
         if topic_id not in self.topic_names and not self._is_whole:
             self._is_whole = True
             again = Reading(self.files, ports=self.ports, bodies=NAMING_APIS)

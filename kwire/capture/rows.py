@@ -64,9 +64,9 @@ def time_text(time_us: int) -> str | None:
 
 
 def in_order(items: Iterable[Item]) -> Iterator[tuple[Call, bool] | Connection | Problem | Skipped]:
-    """Yield frames, as a call and whether it is its response, sorted by time with a buffer of WAITING frames.
+    """Yield frames sorted by time, each as its call and True for a response, with a buffer of WAITING frames.
 
-    Remarks are in between: about a connection at its end, about a file at their position.
+    Remarks are yielded in between: a connection at its end, damage and skipped packets of a file at their position.
     """
     buffered: list[tuple[int, int, Call | Connection, bool]] = []
 
@@ -150,9 +150,9 @@ def body_of(call: Call, is_response: bool, context: Context = PLAIN) -> Row | No
 
 
 def remark_row(item: Connection | Problem | Skipped) -> Row | None:
-    """Return the row about frames that could not be decoded; None for a connection without any.
+    """Return the row about frames that could not be decoded; None for a connection that was decoded completely.
 
-    Damage has an ``error``; a connection, and skipped packets, have ``reason`` and ``note``.
+    A row about damage contains ``error``; a row about a connection or skipped packets contains ``reason`` and ``note``.
     """
     row: Row = dict.fromkeys(COLUMNS)
     match item:
@@ -178,7 +178,7 @@ def rows(
     where: Callable[[Row], bool] | None = None,
     needs_body: bool = False,
 ) -> Iterator[Row]:
-    """Yield rows by time.
+    """Yield the rows of frames and remarks, in order of time.
 
     Args:
         where: filter for all rows except damage.

@@ -11,14 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 US = 1_000_000
-CUT = "the file ends inside a record"
+CUT_RECORD = "the file ends inside a record"
+CUT_BLOCK = "the file ends inside a block"
+CUT = (CUT_RECORD, CUT_BLOCK)  # beginnings of the reasons of truncated files
 
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Damage of a file at a position. ``time_us``: time of the last record before it, if any."""
+    """A damaged position in a file.
+
+    Attributes:
+        file: path of the file.
+        position: byte offset of the damage.
+        reason: kind of damage, as text.
+        time_us: time of the last record before the damage, in microseconds; None if there is none.
+    """
 
     file: str
     position: int
@@ -46,7 +55,13 @@ WHOLE = "truncated by the snap length, so calls are incomplete or missing: captu
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Packets of a file that were skipped or truncated. ``reason``: a key of SKIP_REASONS, or SNAPLEN."""
+    """The packets of a file that were skipped or truncated for one reason.
+
+    Attributes:
+        file: path of the file.
+        packets: number of packets.
+        reason: a key of SKIP_REASONS, or SNAPLEN.
+    """
 
     file: str
     packets: int
@@ -70,14 +85,16 @@ class Skipped:
 
 
 def damage(problems: Iterable[Problem], skipped: Iterable[Skipped]) -> list[Problem | Skipped]:
-    """Return the damage by file: positions in it, and truncated packets."""
+    """Return damaged positions and truncated packets, sorted by file."""
     items: list[Problem | Skipped] = [*problems, *(one for one in skipped if one.is_damage)]
     return sorted(items, key=lambda one: (one.file, one.position if isinstance(one, Problem) else inf, one.reason))
 
 
 def notes(skipped: Iterable[Skipped], remarks: Mapping[str, int]) -> list[str]:
-    """Return lines about skipped packets and connections. ``remarks``: connections not decoded completely, by
-    reason.
+    """Return lines of text about skipped packets and about connections that were not decoded completely.
+
+    Args:
+        remarks: number of such connections, by reason.
     """
     by_file = sorted(skipped, key=lambda one: (one.file, one.reason))
     lines = [str(one) for one in by_file if not one.is_damage]
@@ -88,7 +105,14 @@ def notes(skipped: Iterable[Skipped], remarks: Mapping[str, int]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """An interface of a capture: link type, ticks per second, time offset in seconds, snap length (0: none)."""
+    """An interface of a capture.
+
+    Attributes:
+        link: link type.
+        ticks: clock ticks per second.
+        shift: seconds to add to times.
+        snaplen: snap length, in bytes; 0 for none.
+    """
 
     link: int
     ticks: int = US
@@ -101,9 +125,15 @@ class Split:
     """A part of a file: the records that begin from ``start`` up to ``stop``.
 
     Attributes:
-        stop: None for the end of the file.
+        path: path of the file.
+        start: byte offset of the first record.
+        stop: byte offset of the next part; None for the end of the file.
         order: byte order at ``start``.
         interfaces: interfaces known at ``start``.
+        pcapng: True for pcapng, False for pcap.
+        packed: True if the file is compressed with gzip.
+        damaged: number of damaged positions before ``start``.
+        time_us: time of the packet before ``start``, in microseconds; only for pcapng.
     """
 
     path: str
@@ -113,8 +143,8 @@ class Split:
     interfaces: tuple[Interface, ...]
     pcapng: bool
     packed: bool = False
-    damaged: int = 0  # damaged places before it
-    time_us: int = 0  # time of the packet before it, in a pcapng
+    damaged: int = 0
+    time_us: int = 0
 
 
 @dataclass(slots=True)
@@ -153,7 +183,7 @@ class Damage(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A position in the file where a record should be and is not, with the reason."""
+    """A position at which a record should begin but does not, with the reason."""
 
     position: int
     reason: str
@@ -161,7 +191,13 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """The number of bytes skipped because of damage, and whether records follow."""
+    """Bytes that were skipped because of damage.
+
+    Attributes:
+        lost: position and reason of the damage.
+        size: number of skipped bytes.
+        goes_on: True if records follow.
+    """
 
     lost: Lost
     size: int
@@ -169,6 +205,10 @@ class Passed:
 
 
 def words(data: bytes, kind: str, offsets: Ints) -> NDArray[Any]:
-    """Return the integers at any byte offsets."""
+    """Return the integers at these byte offsets.
+
+    Args:
+        kind: numpy type of the integers, such as ``<u4``.
+    """
     width = int(kind[-1])
     return np.ndarray((len(data) - width + 1,), kind, data, strides=(1,))[offsets]

@@ -27,16 +27,17 @@ GIVEN_UP = f"stopped after {MAX_DAMAGES} damaged places"
 
 
 def find(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Return the files in files and folders, ordered by their first timestamps; an address may also be a pattern.
+    """Return the capture files in ``paths``, ordered by their first timestamps. Raises: OSError.
 
-    Raises: OSError.
+    Args:
+        paths: files, folders, and addresses, which may be patterns.
     """
     files = each(paths)
     return sorted(files, key=first_time) if len(files) > 1 else files
 
 
 def each(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Return the files in files and folders, in the order of their names. Raises: OSError."""
+    """Return the capture files in files, folders and addresses, in the order of their names. Raises: OSError."""
     files: list[str] = []
     for path in paths:
         if is_address(str(path)):
@@ -58,7 +59,7 @@ def _is_capture(name: str) -> bool:
 
 
 def no_traffic(paths: Iterable[str], files: Collection[str], ports: Collection[int] = ()) -> str:
-    """Return why a capture has no frames."""
+    """Return the error message for a capture without frames."""
     if not files:
         return f"{', '.join(paths)}: no capture files (names ending in .pcap, .pcapng, .cap, .dmp, .jsonl, ...)"
     if ports:
@@ -67,7 +68,7 @@ def no_traffic(paths: Iterable[str], files: Collection[str], ports: Collection[i
 
 
 def first_time(path: str) -> int:
-    """Return the time of the first packet or frame in a file, in microseconds; 0 if it has none."""
+    """Return the time of the first packet or frame in a file, in microseconds since 1970; 0 if there is none."""
     file = CaptureFile(path, block=65_536)
     if file.is_log:
         return next((frame.time_us for frame in file.frames()), 0)
@@ -82,8 +83,11 @@ class CaptureFile:
     """A capture file.
 
     Attributes:
+        path: path or address.
+        block: bytes per read.
         problems: damage found so far.
-        reached: the rest of the file after a part that was read to its end.
+        last_us: time of the last packet or frame so far, in microseconds; None before the first.
+        reached: rest of the file after a part that was read to its end; None before.
     """
 
     path: str
@@ -128,7 +132,7 @@ class CaptureFile:
                 self._report(at, f"read error: {error.strerror or error}")
 
     def _frame(self, line: bytes, at: int) -> LoggedFrame | None:
-        """Return the frame of a line, or None. Raises: Damage after too many invalid lines."""
+        """Return the frame in a line; None if the line is invalid. Raises: Damage after too many invalid lines."""
         try:
             return logged(line, at)
         except Damage as damage:
@@ -138,7 +142,9 @@ class CaptureFile:
             return None
 
     def blocks(self, split: Split | None = None) -> Iterator[Block]:
-        """Yield the records in blocks; with a split those that begin in it. Invalid bytes are skipped and reported."""
+        """Yield the records of the file, or those that begin in ``split``, in blocks. Invalid bytes are skipped and
+        reported.
+        """
         try:
             with open_at(self.path) as raw:
                 source = opened(raw)

@@ -19,7 +19,7 @@ OWN = ("abfs", "abfss", "file", "gcs", "gs", "hdfs", "mock", "s3", "viewfs")  # 
 
 
 def is_address(path: str) -> bool:
-    """True if this is not a local path."""
+    """True for an address such as ``s3://bucket/key``, False for a local path."""
     return ADDRESS.match(path) is not None
 
 
@@ -45,7 +45,11 @@ def below(path: str, *names: str) -> str:
 
 
 def open_at(path: str, *, exact: bool = False) -> BinaryIO:
-    """Open a file for random access. ``exact``: never read more than requested. Raises: OSError."""
+    """Open a file for random access. Raises: OSError.
+
+    Args:
+        exact: True to never read more than requested, for local files.
+    """
     if not is_address(path):
         return cast("BinaryIO", open(path, "rb", buffering=0)) if exact else open(path, "rb")
     files, inside = file_system(path)

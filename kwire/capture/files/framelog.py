@@ -17,7 +17,17 @@ from kwire.capture.limits import MAX_LINE
 
 @dataclass(frozen=True, slots=True)
 class LoggedFrame:
-    """One line of a frame log."""
+    """One line of a frame log.
+
+    Attributes:
+        time_us: time, in microseconds since 1970.
+        connection: text that identifies the connection.
+        client: ``host:port`` of the client.
+        broker: ``host:port`` of the broker.
+        to_broker: True for a request.
+        frame: frame without its length prefix.
+        position: byte offset of the line in the file.
+    """
 
     time_us: int
     connection: str
@@ -29,7 +39,11 @@ class LoggedFrame:
 
 
 def lines(source: Any, size: int) -> Iterator[bytes]:
-    """Yield the lines of a stream, each with the offset of its end. Raises: Damage."""
+    """Yield the lines of a stream. Raises: Damage for a line longer than MAX_LINE.
+
+    Args:
+        size: bytes per read.
+    """
     rest, at = b"", 0
     while more := source.read(size):
         rest += more

@@ -1,4 +1,4 @@
-"""Decompression of gzip files; of damaged ones everything before the damage."""
+"""Decompression of gzip files, including the undamaged beginning of damaged files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def opened(raw: BinaryIO) -> Any:
 
 
 class Unzip:
-    """A gzip file as a stream of its decompressed content, limited by MAX_GZIP_RATIO."""
+    """A gzip file as a stream of its decompressed content. Maximum: MAX_GZIP_RATIO times the size of the file."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self.raw = raw
@@ -63,7 +63,9 @@ class Unzip:
         return b"".join(parts)
 
     def _up_to_the_damage(self, unpacker: Any, most: int) -> bytes:
-        """Return the content before the invalid byte: a failed call returns nothing, so smaller steps are tried."""
+        """Return the content before the invalid byte, by decompressing single bytes: a call that fails returns
+        nothing.
+        """
         out = bytearray()
         with suppress(zlib.error):
             for at in range(len(self.rest)):

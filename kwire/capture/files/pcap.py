@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from kwire.capture.files.blocks import CUT, US, Block, Interface, Ints, Lost, Passed, Split, words
+from kwire.capture.files.blocks import CUT, CUT_RECORD, US, Block, Interface, Ints, Lost, Passed, Split, words
 from kwire.capture.files.salvage import NANOSECONDS, Records
 from kwire.capture.limits import MAX_PACKET, NEAR_SECONDS, SNAPLEN
 
@@ -34,7 +34,7 @@ class Pcap:
     """A reader of pcap records.
 
     A record is returned when another plausible one or the end follows. An implausible one stays buffered until the next
-    is starts, because its own length may be the wrong one.
+    header is read, because its own length may be wrong.
     """
 
     def __init__(self, split: Split) -> None:
@@ -95,11 +95,13 @@ class Pcap:
         if at <= last and (size := size_at(data, at + 8)[0]) > limit:
             return starts, at, f"the record size {size} is above the limit of {limit} bytes"
         if final and at < stop:
-            return starts, at, f"{CUT} ({end - at} bytes of it are present)"
+            return starts, at, f"{CUT_RECORD} ({end - at} bytes of it are present)"
         return starts, at, ""
 
     def _odd(self, data: bytes, heads: Ints) -> NDArray[np.bool_]:
-        """Return which headers are implausible: time, packet, or a different day than the one before."""
+        """Return a mask of implausible headers: invalid time or size, or more than a day away from the previous
+        record.
+        """
         if not len(heads):
             return np.zeros(0, bool)
         seconds, fraction, size, original = (
@@ -168,7 +170,13 @@ class Pcap:
         return block, end, Passed(lost, base + end - lost.position, place is not None)
 
     def _block_of(self, data: bytes, base: int, starts: list[int], used: int, *, whole: bool) -> Block | None:
-        """Return a Block. ``whole``: True if a split may begin after these records."""
+        """Return records as a Block; None if there are none.
+
+        Args:
+            starts: offsets of the records in ``data``.
+            used: offset after the last record.
+            whole: True if a split may begin after these records.
+        """
         if not starts:
             return None
         records = np.array(starts, np.int64)

@@ -1,4 +1,4 @@
-"""The packets of a pcapng with its interfaces and sections. Each block has its size at both ends."""
+"""A reader of pcapng files: sections, interfaces and packets. Each block contains its size at both ends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from kwire.capture.files.blocks import CUT, US, Block, Damage, Interface, Lost, Passed, Split
+from kwire.capture.files.blocks import CUT_BLOCK, US, Block, Damage, Interface, Lost, Passed, Split
 from kwire.capture.files.salvage import AHEAD_BLOCKS, Blocks
 from kwire.capture.limits import MAX_PACKET
 
@@ -39,10 +39,10 @@ class Pcapng:
         at = 0
         try:
             while at < len(data) and (self.stop is None or base + at < self.stop):
-                used = self._one(data, at, base, rows) if at + 12 <= len(data) else 0
+                used = self._process_block(data, at, base, rows) if at + 12 <= len(data) else 0
                 if not used:
                     if final:
-                        raise Damage(base + at, f"{CUT} ({len(data) - at} bytes of it are present)")
+                        raise Damage(base + at, f"{CUT_BLOCK} ({len(data) - at} bytes of it are present)")
                     break
                 at += used
         except Damage as damage:
@@ -62,7 +62,9 @@ class Pcapng:
         return replace(self.split, start=start, time_us=self.time, **state)  # type: ignore[arg-type]
 
     def again(self, data: bytes, base: int, final: bool) -> tuple[None, int, Passed | None]:
-        """Search for the next block; return packets, the number of processed bytes, and the skipped range."""
+        """Search for the next block; return None, the number of processed bytes, and the skipped range if the search
+        has ended.
+        """
         assert self.lost is not None
         search = Blocks(self.order, self.interfaces, self.time or None)
         place: int | None = self._hint - base
@@ -82,7 +84,7 @@ class Pcapng:
         end = len(data) if place is None else place
         return None, end, Passed(lost, base + end - lost.position, place is not None)
 
-    def _one(self, data: bytes, at: int, base: int, rows: list[tuple[int, int, int, int, int, int]]) -> int:
+    def _process_block(self, data: bytes, at: int, base: int, rows: list[tuple[int, int, int, int, int, int]]) -> int:
         """Process one block; return its size, or 0 if it is incomplete. Raises: Damage."""
         self._hint = 0
         if data[at : at + 4] == PCAPNG:

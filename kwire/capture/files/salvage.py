@@ -50,8 +50,8 @@ class Records:
     """The search for pcap records.
 
     Attributes:
-        near: times of records before the damage, in seconds; the next one is near one of them.
-        most: largest packet in bytes.
+        near: times of records before the damage, in seconds; the next record is near one of them.
+        most: maximum size of a packet, in bytes.
     """
 
     def __init__(self, order: str, link: int, near: Sequence[int], most: int) -> None:
@@ -61,7 +61,12 @@ class Records:
         self.most = min(most, MAX_CHAINED)
 
     def next(self, data: bytes, start: int, final: bool) -> Found:
-        """Return the first position from ``start``. ``final``: True if no data follows."""
+        """Return the first position from ``start`` at which valid records begin, and the position up to which none
+        begin.
+
+        Args:
+            final: True if no data follows.
+        """
         stop = len(data) - 15 if final else len(data) - AHEAD
         for begin, end in _looks(start, stop):
             sizes = np.ndarray((end - begin,), self.kind, data, begin + 8, strides=(1,))
@@ -111,7 +116,11 @@ class Records:
 
 
 class Blocks:
-    """The search for pcapng blocks. ``near_us``: time of the packet before the damage; None if there is none."""
+    """The search for pcapng blocks.
+
+    Attributes:
+        near_us: time of the packet before the damage, in microseconds; None if there is none.
+    """
 
     def __init__(self, order: str, interfaces: Sequence[Interface], near_us: int | None) -> None:
         self.order = order
@@ -119,7 +128,12 @@ class Blocks:
         self.near_us = near_us
 
     def next(self, data: bytes, start: int, final: bool) -> Found:
-        """Return the first position from ``start``. ``final``: True if no data follows."""
+        """Return the first position from ``start`` at which valid blocks begin, and the position up to which none
+        begin.
+
+        Args:
+            final: True if no data follows.
+        """
         kind = f"{self.order}u4"
         stop = len(data) - 11 if final else len(data) - AHEAD_BLOCKS
         for begin, end in _looks(start, stop):

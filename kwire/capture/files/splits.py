@@ -56,10 +56,13 @@ def _search(first: Block) -> Records | Blocks:
 
 
 def is_proven(file: CaptureFile, then: Split | None, records: int) -> bool:
-    """Return whether a part was read as an exact one would have been: without damage, and up to the start of the next
-    part.
+    """True if a part was read as a part with an exact start would have been: without damage, and up to the start of the
+    next part.
 
-    None for the last part, which may be truncated.
+    Args:
+        file: file after the part was read.
+        then: next part; None for the last part, which may be truncated.
+        records: number of records in the part.
     """
     if then is None:
         return all(_is_cut(problem) and records >= BEFORE for problem in file.problems)

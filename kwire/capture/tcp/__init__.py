@@ -1,1 +1,1 @@
-"""Packets to TCP segments, and the segments of one direction to bytes in order."""
+"""Conversion of packets to TCP segments, and of the segments of one direction to bytes in order."""

@@ -13,7 +13,15 @@ from kwire.capture.tcp.segments import ACK, FIN
 
 
 class _LaterFragment(NamedTuple):
-    """A fragment after the first. ``start``: position of its bytes in the file."""
+    """A fragment after the first fragment of a packet.
+
+    Attributes:
+        offset: offset in the packet, in bytes.
+        size: number of sent bytes.
+        captured: number of captured bytes.
+        start: position of these bytes in the file.
+        data: captured bytes; empty if the current block contains them.
+    """
 
     offset: int
     size: int
@@ -23,7 +31,11 @@ class _LaterFragment(NamedTuple):
 
 
 class _FirstFragment(NamedTuple):
-    """The first fragment, with the attributes of all fragments. ``header``: bytes of the TCP header."""
+    """The first fragment of a packet, with the TCP fields that apply to all fragments.
+
+    Attributes:
+        header: size of the TCP header, in bytes.
+    """
 
     sport: int
     dport: int
@@ -58,7 +70,7 @@ class _FragmentedPacket:
 
 
 class Fragments:
-    """Packets with missing fragments, at most MAX_FRAGMENTED, oldest first.
+    """The packets with missing fragments, oldest first. Maximum: MAX_FRAGMENTED packets.
 
     Attributes:
         given_up: number of fragments without a first fragment, by file.

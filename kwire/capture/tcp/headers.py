@@ -24,19 +24,33 @@ AUTHENTICATION, FRAGMENT = 51, 44
 
 
 class Fragment(NamedTuple):
-    """A fragment of a packet. ``start`` and ``end``: in the data of the block; ``offset``: in the packet."""
+    """A fragment of a packet.
+
+    Attributes:
+        row: index of the record in the block.
+        start: offset of the fragment in the data of the block.
+        end: offset after the fragment in the data of the block.
+        offset: offset of the fragment in the packet, in bytes.
+        more: True if more fragments follow.
+        key: addresses and identification of the packet.
+    """
 
     row: int
     start: int
     end: int
     offset: int
-    more: bool  # more fragments follow
-    key: tuple[int, ...]  # addresses, and the packet's identification
+    more: bool
+    key: tuple[int, ...]
 
 
 @dataclass(slots=True)
 class Rows:
-    """Segments as columns, with unsorted endpoints. ``row``: index of the record, ``start``: offset in the data."""
+    """TCP segments as columns, with unsorted endpoints.
+
+    Attributes:
+        row: index of the record in the block.
+        start: offset of the payload in the data of the block.
+    """
 
     row: Ints
     shigh: Any
@@ -81,7 +95,14 @@ def join_rows(parts: list[Rows]) -> Rows:
 
 
 class PacketHeaders:
-    """The parsed headers of one block. ``rows``: of packets with a TCP header; ``fragments``: of fragmented packets."""
+    """The parsed headers of one block.
+
+    Attributes:
+        rows: packets with a TCP header.
+        fragments: fragments of packets.
+        skipped: number of skipped packets, by reason.
+        unknown: unknown link types.
+    """
 
     def __init__(self, block: Block) -> None:
         self.block = block
@@ -95,7 +116,7 @@ class PacketHeaders:
         self.rows = parts[0] if len(parts) == 1 else join_rows(parts)
 
     def _linked(self, rows: Ints) -> Iterator[tuple[Ints, Ints, int]]:
-        """Yield rows with the start of their IP header and its version, by link type."""
+        """Yield, for each link type and IP version, the rows, the offsets of their IP headers, and the version."""
         links = self.block.links
         kinds = (
             [int(links[0])] if len(links) and (links == links[0]).all() else [int(kind) for kind in np.unique(links)]
@@ -123,7 +144,7 @@ class PacketHeaders:
             self.skip(NOT_IP, other)
 
     def _typed(self, rows: Ints, at: Ints, kind: Ints) -> tuple[Ints, Ints]:
-        """Return the rows with IP after optional VLAN tags."""
+        """Return the rows with an IP header, and its offsets, after optional VLAN tags."""
         for _ in range(MAX_VLANS):
             tagged = np.isin(kind, VLANS)
             if not tagged.any():
@@ -236,7 +257,7 @@ class PacketHeaders:
         return rows[enough]
 
     def _cut(self, rows: Ints) -> None:
-        """Record rows with incomplete headers: not captured, or not sent."""
+        """Count rows with incomplete headers, which were not captured or not sent."""
         captured = int(np.count_nonzero(self.block.sizes[rows] >= self.block.originals[rows]))
         self.skip(CUT_HEADERS, captured)
         self.skip(SNAPLEN, len(rows) - captured)
@@ -261,7 +282,7 @@ class PacketHeaders:
         return self._word(at, ">u8").astype(np.uint64)
 
     def _word(self, at: Ints, kind: str) -> Any:
-        """Return the integers at these offsets; those beyond the data have any value."""
+        """Return the integers at these offsets; the values for offsets beyond the data are arbitrary."""
         places = len(self.data) - int(kind[2]) + 1
         if places < 1:
             return np.zeros(len(at), kind)

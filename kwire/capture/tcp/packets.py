@@ -28,7 +28,7 @@ class SegmentReader:
     """A reader of segments from blocks of packets.
 
     Attributes:
-        ports: of brokers; empty for all.
+        ports: ports of brokers; empty for all traffic.
         fragments: packets of earlier blocks with missing fragments.
         unknown: unknown link types so far.
     """
@@ -59,7 +59,7 @@ class SegmentReader:
 
 
 def _segments(block: Block, rows: Rows, skipped: dict[str, int], spare: dict[int, bytes]) -> Segments:
-    """Return the rows with each pair of endpoints in order, and numbered."""
+    """Return rows as segments: with the lower endpoint first, and the index of each connection."""
     sport, dport = rows.sport.astype(np.uint64), rows.dport.astype(np.uint64)
     upward = (rows.shigh < rows.dhigh) | (
         (rows.shigh == rows.dhigh) & ((rows.slow < rows.dlow) | ((rows.slow == rows.dlow) & (sport <= dport)))
@@ -88,7 +88,7 @@ def _segments(block: Block, rows: Rows, skipped: dict[str, int], spare: dict[int
 
 
 def _numbered(columns: list[Any]) -> tuple[list[Key], Ints]:
-    """Return the distinct rows of these columns, and the index of each row's value."""
+    """Return the distinct rows of these columns, and for each row the index of its value among them."""
     if not len(columns[0]):
         return [], np.zeros(0, np.int64)
     mixed = np.zeros(len(columns[0]), np.uint64)

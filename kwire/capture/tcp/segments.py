@@ -25,7 +25,7 @@ class Segments:
 
     Attributes:
         flow: index into ``keys``.
-        upward: sent by the first endpoint of the key.
+        upward: True if sent by the first endpoint of the key.
         position: byte offset of the record.
         start: position of the payload in the file.
         captured: captured bytes of the payload.
@@ -61,7 +61,7 @@ class Segments:
         return self.data[start - self.base : start - self.base + size]
 
     def columns(self) -> dict[str, Any]:
-        """Return references to the segments as columns by name, without payload."""
+        """Return the segments as columns by name: references to payload, without payload."""
         keys = [struct.pack(">QQHQQH", *key) for key in self.keys]
         return {
             "connection": np.array(keys, object)[self.flow] if keys else np.array([], object),

@@ -18,9 +18,15 @@ KEPT = 2_048  # bytes of the last segment, to compare retransmissions with
 
 
 class Piece(NamedTuple):
-    """Bytes of a stream: ``size`` were sent, ``payload`` was captured."""
+    """Bytes of a stream.
 
-    seq: int  # extended beyond 32 bits
+    Attributes:
+        seq: sequence number, extended beyond 32 bits.
+        payload: captured bytes.
+        size: number of sent bytes.
+    """
+
+    seq: int
     time_us: int
     payload: bytes
     size: int
@@ -39,7 +45,11 @@ class Piece(NamedTuple):
 
 
 class Stream:
-    """One direction. ``next``: next sequence number, extended beyond 32 bits; None before the first segment."""
+    """One direction of a TCP connection.
+
+    Attributes:
+        next: next sequence number, extended beyond 32 bits; None before the first segment.
+    """
 
     __slots__ = ("acked", "conflicts", "fin", "held", "held_bytes", "last", "next", "retransmitted", "since", "waited")
 
@@ -100,7 +110,7 @@ class Stream:
             self.conflicts += 1
 
     def due(self) -> Piece | None:
-        """Return the next piece in order, if it is available."""
+        """Remove and return the next piece in order; None if it is not available."""
         if not self.held or self.held[0].seq != self.next:
             return None
         piece = self.held.pop(0)
@@ -132,8 +142,8 @@ class Stream:
         return self.gap > 0
 
     def is_lost(self, now_us: int) -> bool:
-        """True if the gap will not be filled: too much is buffered, too much time passed, or the peer has
-        acknowledged it.
+        """True if the gap will not be filled: the limit of buffered bytes or of time is exceeded, or the peer
+        acknowledged the gap.
         """
         if len(self.held) > MAX_HELD_SEGMENTS or self.held_bytes > MAX_HELD:
             return True

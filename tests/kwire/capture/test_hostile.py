@@ -232,7 +232,7 @@ LIES = {  # file, skipped bytes, reason
     "a block of 0 bytes": (lying_block(PLACE, 4, 0), None, "invalid block size 0"),
     "a block not of whole words": (lying_block(PLACE, 4, 35), None, "invalid block size 35"),
     "a block too long": (lying_block(PLACE, 4, 4_000), None, "block length mismatch"),
-    "a block up to behind the end": (lying_block(PLACE, 4, 1_000_000), None, "the file ends inside a record"),
+    "a block up to behind the end": (lying_block(PLACE, 4, 1_000_000), None, "the file ends inside a block"),
     "another length at its end": (
         lying_block(PLACE, -4 % len(enhanced(*MANY[PLACE])), 8),
         None,
