@@ -1,7 +1,7 @@
-"""Bundles: groups of rows of one kind that the steps of the pipeline exchange, with the key by which they meet.
+"""Bundles: groups of rows of one kind that the stages of the pipeline exchange, with the key by which they are grouped.
 
-For Spark a bundle is opaque bytes, so it moves few rows and does not convert them. Counts are summed before. This
-module does not depend on Spark.
+For Spark a bundle is opaque bytes, so Spark moves few rows and does not convert them. Counts are summed before they are
+bundled. This module does not depend on Spark.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ SUMMARY_KINDS = (
 
 
 def about_group(name: str) -> str:
-    """Return the key where events of a group meet. (Two groups can have the same key if a name is not UTF-8.)"""
+    """Return the key by which the events of a group are grouped. Two groups may have the same key if a group id is
+    not UTF-8.
+    """
     return str(printable(f"group {name}"))
 
 
@@ -62,8 +64,9 @@ class Bundle(NamedTuple):
     """Rows of one kind.
 
     Attributes:
-        about: key by which bundles meet.
-        rows: a list of rows, encoded by ``plain``.
+        kind: kind of the rows.
+        about: key by which bundles are grouped.
+        rows: list of rows, encoded by ``plain``.
     """
 
     kind: str
@@ -99,7 +102,7 @@ def bundles_of(record_batch: pa.RecordBatch) -> Iterator[Bundle]:
 
 
 class Bundler:
-    """A collector that puts the rows of a task into bundles; names and committed partitions are passed on once."""
+    """A collector of the rows of a task into bundles. Topic names and committed partitions are emitted only once."""
 
     def __init__(self) -> None:
         self.counts: dict[str, Counts] = {name: Counts(name) for name in COUNTED}
@@ -114,7 +117,7 @@ class Bundler:
         yield from complete
 
     def finish(self) -> Iterator[Bundle]:
-        """Yield bundles of the counts, and of the number of bytes passed on."""
+        """Yield bundles of the counts, and a bundle with the number of bytes emitted so far."""
         for name, counts in self.counts.items():
             if counts:
                 yield bundle(name, name, counts.drain())
@@ -171,7 +174,7 @@ def _by(kind: str, rows: Iterable[Any], key: Callable[[Any], str]) -> Iterator[B
 
 
 class Counts:
-    """The rows of a count table, summed: first and last times, and counts."""
+    """The rows of a count table, summed by key: counts are added, and the first and last times are extended."""
 
     def __init__(self, name: str) -> None:
         columns = TABLES[name].columns

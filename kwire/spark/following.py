@@ -38,7 +38,12 @@ def log_key(connection: str, client: str, broker: str) -> bytes:
 
 
 def unpacked_at(folder: str, path: str) -> str:
-    """Return the path for the decompressed content of a gzip file."""
+    """Return the path of the decompressed content of a gzip file.
+
+    Args:
+        folder: folder of decompressed files.
+        path: path of the gzip file.
+    """
     return below(folder, hashlib.sha256(path.encode()).hexdigest())
 
 
@@ -109,7 +114,11 @@ class Payloads:
         self._until = 0
 
     def of(self, file: int, until: int = 0) -> Payloads:
-        """Select the file with this number. ``until``: how far the next read may go, see ``reaches``."""
+        """Select the file with this number; return self.
+
+        Args:
+            until: file position up to which the next read may go, from ``reaches``.
+        """
         self._until = until
         if file != self._file:
             if file not in self._open:
@@ -195,7 +204,11 @@ class ConnectionFollower:
         rows["waits"] += self.counts.drain_waits()
 
     def notice(self, call: Call, events: Sequence[GroupEvent], rows: Rows) -> None:
-        """Add further rows of a call. ``events``: its group events."""
+        """Add further rows of a call; by default none.
+
+        Args:
+            events: group events of the call.
+        """
 
     def finish(self, rows: Rows) -> None:
         """End the connection and add its rows."""

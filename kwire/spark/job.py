@@ -25,7 +25,7 @@ class Job:
     """One run over captures.
 
     Args:
-        paths: in the order of ``source.files``.
+        paths: paths of the captures, in the order of ``source.files``.
         split_size: bytes of a file per task; by default at most 64 MiB, less to use all cores.
         guess: files whose split positions are guessed, and determined exactly if the guess is wrong (default: all); the
             rows do not depend on it.

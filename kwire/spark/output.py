@@ -1,4 +1,6 @@
-"""The output of the pipeline: one folder per table, in it one per capture, in that one per day."""
+"""The output folder of the pipeline: one folder per table, which contains one folder per capture, with one folder
+per day.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ class Output:
     Attributes:
         folder: parent of all tables, a path or an address.
         form: any format that Spark writes to a path.
-        more: names of the tables on request to write.
+        more: names of additional tables to write, such as ``what_if``.
     """
 
     folder: str
@@ -37,7 +39,7 @@ class Output:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The tables to write."""
+        """Names of the tables to write."""
         return (*TABLES, *self.more)
 
     @contextmanager
@@ -74,7 +76,7 @@ class Output:
             self._convert(spark, place, capture_id)
 
     def _forget(self, capture_id: str, names: Iterable[str]) -> None:
-        """Delete tables on request of an earlier run."""
+        """Delete the additional tables that an earlier run for this capture wrote."""
         for name in names:
             files, inside = file_system(below(self.folder, name, parts.folder_of(capture_id)))
             if files.get_file_info(inside).type.name == "Directory":

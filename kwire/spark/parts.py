@@ -33,12 +33,14 @@ _SPECIAL = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")  # characters esc
 
 
 def day_of(table: Table) -> str | None:
-    """Return the column with the day of a row; None for a table without one."""
+    """Return the name of the column with the time of a row, by whose day files are divided; None for a table without
+    times.
+    """
     return next((column.name for column in table.columns if column.type == "timestamp"), None)
 
 
 def schema_of(table: Table) -> Any:
-    """Return the schema of a table's files, without the capture, which is in the folder name."""
+    """Return the Arrow schema of a table's files, without ``capture_id``, which is in the folder name."""
     schema = arrow_schema(table)
     return schema.remove(schema.get_field_index(CAPTURE))
 
@@ -50,7 +52,7 @@ def folder_of(capture_id: str) -> str:
 
 @dataclass(slots=True)
 class _Part:
-    """A file that is being written, with buffered rows."""
+    """A Parquet file that is being written, with buffered rows."""
 
     writer: Any
     buffered: list[Any] = field(default_factory=list)
@@ -83,7 +85,12 @@ class Parts:
         self._open: dict[tuple[str, str | None, str], _Part] = {}
 
     def add(self, name: str, rows: Iterable[Row], mark: str = "") -> None:
-        """Add rows to a table. ``mark``: part of the file name."""
+        """Add rows to a table.
+
+        Args:
+            name: name of the table.
+            mark: mark in the file name.
+        """
         table = EVERY[name]
         for day, some in _by_day(table, rows).items():
             self._part(name, day, mark).add(arrow_table(table, some).drop_columns([CAPTURE]))

@@ -1,8 +1,9 @@
-"""Values as bytes that cannot run code: the format of a stream's work folder, which others may be able to write to.
+"""Encoding of values as bytes that cannot run code: the format of a stream's work folder, to which others may be able
+to write.
 
-The bytes are a pickle that names no function and no class except ``MADE``; the reader refuses every other name.
-``MADE`` gets the name of a class of ``MODULES`` and the values of its fields, and sets these without calling code of
-the class. Encoding an unknown type raises an error.
+The bytes are a pickle that contains no name of a function or class except ``MADE``; the reader refuses all other names.
+``MADE`` receives the name of a class of ``MODULES`` and the values of its fields, and sets these without calling code
+of the class. Encoding an unknown type raises an error.
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ def loads(data: bytes) -> Any:
     try:
         return _Reader(io.BytesIO(data)).load()
     except DAMAGE as error:
-        raise PlainError(f"cannot be decoded by this release of kwire: {error}") from error
+        raise PlainError(
+            f"the stored state cannot be decoded by this release of kwire ({error}): delete the folder _stream"
+        ) from error
 
 
 class _Made:
@@ -136,7 +139,7 @@ class _Reader(pickle.Unpickler):
 
 
 def _name(kind: Any) -> str:
-    """Return the name of a class in the bytes. Raises: PlainError."""
+    """Return the name by which the bytes identify a class. Raises: PlainError."""
     name = f"{kind.__module__}:{kind.__qualname__}"
     if _class(name) is not kind:
         raise PlainError(f"class {name} cannot be encoded in this format")

@@ -75,10 +75,11 @@ class Part(InputPartition):
     """A part of a file that one task reads.
 
     Attributes:
-        split: the byte range.
-        unpacked: folder for decompressed content, if any.
+        file: number of the file, in reading order.
+        split: byte range.
+        unpacked: folder for decompressed content; None for no folder.
         guess: True if the boundaries are guessed.
-        then: the next part, if they are guessed.
+        then: next part, if the boundaries are guessed; else None.
         carried: True if rows contain the payload instead of its position.
     """
 
@@ -359,7 +360,7 @@ def _logged(part: Part) -> Iterator[pa.RecordBatch]:
 
 
 def _remark(part: Part, remark: Problem | Skipped) -> pa.RecordBatch:
-    """Return a row about the file."""
+    """Return a row about damage or skipped packets of the file."""
     row: dict[str, Any] = dict.fromkeys(REFERENCES.names)
     row |= {"connection": b"", "path": remark.file, "file": part.file, "position": 0, "number": 0}
     if isinstance(remark, Skipped):

@@ -159,7 +159,7 @@ def follow_segments(follower: ConnectionFollower, rows: pa.RecordBatch, payloads
 
 @dataclass(slots=True)
 class CaptureSummary:
-    """The results of the first stage that the driver needs: few, because they are names."""
+    """The results of the first stage that the driver needs. They are small: mostly names."""
 
     names: dict[str, str] = field(default_factory=dict)  # topic names by id
     commits: set[tuple[str, str, int]] = field(default_factory=set)  # group, topic and partition
@@ -207,7 +207,7 @@ class CaptureSummary:
         return summary
 
     def __or__(self, other: CaptureSummary) -> CaptureSummary:
-        """Return the union of names, commits, clusters and unread connections of both."""
+        """Return a summary with the names, commits, producers, cluster statements, unread periods and sizes of both."""
         return CaptureSummary(
             self.names | other.names,
             self.commits | other.commits,
@@ -243,7 +243,7 @@ class CaptureSummary:
 
     @property
     def groups(self) -> dict[tuple[str, int], list[str]]:
-        """The groups that committed offsets, by topic and partition."""
+        """Groups that committed offsets, by topic and partition."""
         groups: dict[tuple[str, int], set[str]] = defaultdict(set)
         for group, topic, partition in self.commits:
             groups[self.name(topic), partition].add(group)
@@ -251,7 +251,7 @@ class CaptureSummary:
 
     @property
     def by_producer(self) -> dict[str, list[str]]:
-        """The groups that a transactional id commits offsets to, by transactional id."""
+        """Groups to which a transactional id commits offsets, by transactional id."""
         groups_by_key: dict[str, set[str]] = defaultdict(set)
         for group, transactional_id in self.producers:
             groups_by_key[transactional_id].add(group)
@@ -259,7 +259,7 @@ class CaptureSummary:
 
     @property
     def replayed(self) -> dict[str, list[str]]:
-        """The groups that subscribe to a topic, by topic, if groups are replayed."""
+        """Groups that subscribe to a topic, by topic; empty unless groups are replayed."""
         groups_by_key: dict[str, set[str]] = defaultdict(set)
         for group, topic in self.wanted:
             groups_by_key[self.name(topic)].add(group)
@@ -267,7 +267,9 @@ class CaptureSummary:
 
 
 def summary_of(extracted: DataFrame) -> CaptureSummary:
-    """Return the summary in bundles. This runs the first stage; the caller should have persisted the bundles."""
+    """Return the summary in the bundles. This runs the first stage, so the caller should persist the
+    bundles first.
+    """
     rows = extracted.where(sql.col("kind").isin(*SUMMARY_KINDS)).collect()
     return CaptureSummary.of(Bundle(row.kind, row.about, bytes(row.rows)) for row in rows)
 
@@ -285,8 +287,8 @@ def write_tables(
 
     Args:
         known: summary of the first stage.
-        most: number of tasks.
-        buckets: write only these buckets, each to files of its own, and frames and connections, marked by their key.
+        most: maximum number of tasks.
+        buckets: buckets to write, each to separate files, besides frames and connections; None for all, unmarked.
         assignor: assignor to replay groups with.
     """
     groups, by_producer = known.groups, known.by_producer
@@ -387,12 +389,14 @@ def _fold(
 
 @dataclass(frozen=True, slots=True)
 class TableBuilder:
-    """A converter of rows that met at one key to rows of tables.
+    """A converter of the rows of one key to rows of tables.
 
     Attributes:
-        names: topic names by id.
-        unread: connections that were not decoded.
-        assignor: assignor to replay groups with.
+        capture_id: name of the capture.
+        names: topic names by ``id:...``.
+        clusters: clusters of the brokers.
+        unread: periods in which calls may be missing.
+        assignor: assignor to replay groups with; None for none.
     """
 
     capture_id: str

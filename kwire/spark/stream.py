@@ -53,7 +53,7 @@ EVERY = "5 seconds"  # interval between listings of the folder
 
 
 class Follower(StatefulProcessor):
-    """The stateful processor that follows the connections between two endpoints over many batches."""
+    """The stateful Spark processor that follows the connections between two endpoints over many batches."""
 
     def __init__(self, capture_id: str, idle: int = IDLE, unpacked: str | None = None) -> None:
         self.capture_id = capture_id
@@ -73,7 +73,7 @@ class Follower(StatefulProcessor):
         connection = bytes(key[0])
         following = self._following() or ConnectionFollower(connection, self.capture_id)
         collected: Rows = defaultdict(list)
-        self._take(following, list(rows), collected)
+        self._process_rows(following, list(rows), collected)
         kept = plain.dumps(following)
         self.state.update((kept,))
         for timer in list(self.handle.listTimers()):
@@ -96,7 +96,7 @@ class Follower(StatefulProcessor):
         kept = self.state.get() if self.state.exists() else None  # Spark logs a warning for each get() without a value
         return plain.loads(bytes(kept[0])) if kept is not None else None
 
-    def _take(self, following: ConnectionFollower, rows: list[Row], collected: Rows) -> None:
+    def _process_rows(self, following: ConnectionFollower, rows: list[Row], collected: Rows) -> None:
         rows.sort(key=lambda row: [row[name] for name in source.ORDER])
         paths: dict[str, int] = {row.path: n for n, row in reversed(list(enumerate(rows)))}
         numbers = {path: number for number, path in enumerate(paths)}
@@ -128,15 +128,19 @@ def connection_rows(collected: Rows, key: bytes, *, provisional: bool) -> Iterat
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A streaming job. Below the output it has a folder for checkpoints and for the rows of connections.
+    """A Spark streaming job. It stores its checkpoints and the rows of connections in OUTPUT/_stream.
 
-    Attributes:
-        inputs: patterns and folders.
+    Args:
+        inputs: glob patterns and folders of capture files.
+        output: output folder and format.
+        capture_id: name of the capture in the tables.
         split_size: bytes of a file per task.
         settle: seconds without change after which the newest file counts as complete.
-        files: files per batch; 0 for all.
+        files: maximum number of files per batch; 0 for no limit.
         idle: milliseconds of inactivity after which the state of a connection is dropped.
-        damaged: damaged files read since the start.
+
+    Attributes:
+        damaged: paths of the damaged files read since the start.
     """
 
     inputs: Sequence[str]
@@ -144,9 +148,9 @@ class Stream:
     capture_id: str
     split_size: int = source.SPLIT
     settle: float = source.SETTLE
-    files: int = 0  # per batch; 0: no limit
+    files: int = 0
     idle: int = IDLE
-    damaged: set[str] = field(default_factory=set, compare=False)  # since the start
+    damaged: set[str] = field(default_factory=set, compare=False)
 
     @property
     def work(self) -> str:
@@ -157,7 +161,11 @@ class Stream:
         return f"{self.work}/unpacked"
 
     def start(self, spark: SparkSession, *, once: bool = False) -> StreamingQuery:
-        """Start the query, continuing an earlier run. ``once``: stop after the files that exist now."""
+        """Start the query, which continues an earlier run.
+
+        Args:
+            once: True to stop after the files that exist now.
+        """
         spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKS)
         spark.conf.set(
             "spark.sql.streaming.noDataMicroBatches.enabled", "false"
@@ -247,7 +255,7 @@ class Stream:
 
     @staticmethod
     def _changed_buckets(connection_rows: DataFrame, summary: stages.CaptureSummary) -> set[int]:
-        """Return the buckets that the rows of a batch change."""
+        """Return the buckets whose groups and counts the rows of a batch change."""
         rows = connection_rows.where(~sql.col("kind").isin(*EACH, *SUMMARY_KINDS, *MET))
         news = sql.when(sql.col("kind").isin(*NEWS), sql.col("rows")).alias("news")
         kind = sql.when(sql.col("kind").isin(*NEWS), sql.col("kind")).alias("kind")
@@ -304,5 +312,10 @@ class Stream:
 
 
 def _mark(letter: str, number: int) -> str:
-    """Return the mark of files with frames and captures ("f") or connections ("c") completed in a batch."""
+    """Return the mark of the files that contain rows completed in a batch.
+
+    Args:
+        letter: ``f`` for rows of frames and of capture files, ``c`` for rows of connections.
+        number: number of the batch.
+    """
     return f"{letter}{number:06}"
