@@ -175,7 +175,7 @@ USAGE = [  # arguments, what stderr must say
     (["--set", "default.replication.factor=2"], "default.replication.factor is 2, but the cluster has only 1 broker"),
     (["--topic", "a/b"], "'a/b': not a legal topic name"),
     (["--topic", "orders:six"], "expected NAME or NAME:PARTITIONS"),
-    (["--topic", "orders:0"], "orders: 0 partitions"),
+    (["--topic", "orders:0"], "the number of partitions, 0, is out of range"),
     (["--topic", "orders", "--topic", "orders:2"], "--topic orders: duplicate topic"),
     (["--brokers", "0"], "0 is not in the range"),
     (["--port", "65535", "--brokers", "2"], "is too high for 2 brokers"),
