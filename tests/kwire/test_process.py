@@ -29,10 +29,14 @@ FRAME = b"00120000000000070000\n"
 
 
 def interrupted(process: subprocess.Popen[bytes]) -> tuple[int, bytes]:
-    """What came of it."""
+    """Send SIGINT; return the exit code, and what the process wrote to stderr after it."""
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    return process.returncode, said
+    try:
+        _, stderr = process.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        process.kill()  # SIGINT is ignored, as in background jobs of a script
+        raise
+    return process.returncode, stderr
 
 
 @pytest.mark.parametrize(("module", "verb", "imported"), IMPORTING)
