@@ -46,6 +46,7 @@ class Lookups:
 
     Attributes:
         topic_name: Returns the name of a topic id, or None if there is no such topic.
+        topic_id: Returns the id of a topic, or None if there is no such topic.
         topics: Returns the names of all topics, for a request about all topics.
         principal: Returns the principal of a connection, by its number.
         fetch_partitions: Returns topic and partition of all partitions that a Fetch reads, if it continues a fetch
@@ -53,6 +54,7 @@ class Lookups:
     """
 
     topic_name: Callable[[UUID], str | None] = lambda _: None
+    topic_id: Callable[[str], UUID | None] = lambda _: None
     topics: Callable[[], Iterable[str]] = tuple
     principal: Callable[[int], str] = lambda _: "User:ANONYMOUS"
     fetch_partitions: Callable[[Call[Any]], Iterable[tuple[str, int]] | None] = lambda _: None

@@ -1,0 +1,234 @@
+"""Which field of a response has the error of a request, or of an element of it; found in the declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from kwire.apikeys import ApiKey
+from kwire.messages import APIS
+from kwire.schema import Field, schema_of
+from mockbroker.faults.identifiers import GROUP, NOT_REQUESTED, PARTITION, TOPIC, Batch, Level, request_level
+
+ERROR_FIELDS = ("error_code", "partition_error_code")
+ALIASES = {
+    "topic": "name",
+    "user": "name",
+    "partition": "partition_index",
+    "index": "partition_index",
+    "partition_id": "partition_index",
+}
+IDENTIFYING = frozenset(  # fields of an element that its answer repeats, without aliases
+    {
+        "group_id",
+        "group_instance_id",
+        "key",
+        "member_id",
+        "name",
+        "partition_index",
+        "producer_id",  # of a transaction marker
+        "resource_name",
+        "resource_type",
+        "topic_id",
+        "transactional_id",
+    }
+)
+TERM_OF_FIELD = {"name": TOPIC, "topic_id": TOPIC, "partition_index": PARTITION, "group_id": GROUP}
+OF_WHOLE_REQUEST: Mapping[int, str] = {
+    ApiKey.JOIN_GROUP: "member_id",
+    ApiKey.FETCH: "session_id",
+}  # what the whole response repeats
+UNREQUESTED = frozenset({ApiKey.DESCRIBE_LOG_DIRS})  # the elements of the response are not those of the request
+ALL_LEVELS = frozenset({ApiKey.METADATA, ApiKey.ELECT_LEADERS})  # an error of the request is in its elements too
+# Values beside an error that differ from the default of the field. None only where the field can be null.
+BESIDE_ERROR: Mapping[int, Mapping[str, Any]] = {
+    ApiKey.PRODUCE: {"base_offset": -1},
+    ApiKey.FETCH: {"high_watermark": -1, "aborted_transactions": None, "records": b""},
+    ApiKey.OFFSET_FETCH: {"committed_offset": -1},
+    ApiKey.FIND_COORDINATOR: {"node_id": -1, "port": -1},
+    ApiKey.JOIN_GROUP: {"protocol_name": None},
+    ApiKey.DELETE_RECORDS: {"low_watermark": -1},
+    ApiKey.INIT_PRODUCER_ID: {"producer_epoch": -1},
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: {"entries": None},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerArray:
+    """An array of the response that answers an array of the request, element by element.
+
+    Attributes:
+        request: Field of the request; "" if the elements are not requested.
+        response: Field of the response.
+        item: The answer to an element.
+    """
+
+    request: str
+    response: str
+    item: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The part of a response that answers a request, or an element of an array in it.
+
+    Attributes:
+        struct: Class of the response, or of the element in it.
+        error: The field of the error; "" if there is none.
+        copied: Fields that identify it, of the request ("" for an element that is a plain value) and of the response.
+        beside_error: Values of other fields if it has an error.
+        arrays: Arrays whose elements can have errors.
+        unrequested: An array whose elements have errors but are not in the request; the only place for an error.
+        all_levels: Whether an error is in the elements of the arrays too.
+        terms: What it and its elements name.
+    """
+
+    struct: type[Any]
+    error: str
+    copied: tuple[tuple[str, str], ...]
+    beside_error: Mapping[str, Any]
+    arrays: tuple[AnswerArray, ...] = ()
+    unrequested: AnswerArray | None = None
+    all_levels: bool = False
+    terms: frozenset[str] = frozenset()
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether it has an error field, or its elements have one."""
+        return bool(self.error or self.arrays or self.unrequested)
+
+    def answer_to(self, field_name: str) -> Answer | None:
+        """Return the answer to an element of an array, or None if such an element has no error of its own."""
+        return next((array.item for array in self.arrays if array.request == field_name), None)
+
+
+@cache
+def answer_of(key: int, version: int) -> Answer:
+    """Return how the response of an API answers a request, in one version."""
+    api = APIS[key]
+    return _answer(key, version, _fields(api.request, version), api.response)
+
+
+def depth_of_error(root: Answer, arrays: Sequence[str]) -> int:
+    """Return how many of the arrays on the way to an element lead to the error field that belongs to the element."""
+    answers = [root]
+    for name in arrays:
+        below = answers[-1].answer_to(name)
+        if below is None:
+            break
+        answers.append(below)
+    if len(answers) > len(arrays) and answers[-1].has_errors:
+        return len(arrays)
+    return next((depth for depth in range(len(answers) - 1, 0, -1) if answers[depth].error), 0)
+
+
+def error_fields(key: int, version: int) -> dict[str, tuple[str, ...]]:
+    """Return the response fields with the error of each kind of element, such as ``topics.partitions``.
+
+    The key of the whole request is "". No field: the response has no error field of any kind.
+    """
+    root = answer_of(key, version)
+    found = {}
+    for arrays in ((), *_kinds(request_level(key, version), ())):
+        answer, prefix = root, ""
+        for name in arrays[: depth_of_error(root, arrays)]:
+            array = next(array for array in answer.arrays if array.request == name)
+            answer, prefix = array.item, f"{prefix}{array.response}."
+        found[".".join(arrays)] = tuple(dict.fromkeys(_fields_of_error(answer, prefix)))
+    return found
+
+
+def canonical(name: str) -> str:
+    """Return a field name in which ``partition``, ``index`` and ``partition_index`` are the same, and so on."""
+    return ALIASES.get(name, name)
+
+
+def _kinds(level: Level, above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    batch: Batch
+    for batch in level.batches:
+        yield (*above, batch.field)
+        if isinstance(batch.elements, Level):
+            yield from _kinds(batch.elements, (*above, batch.field))
+
+
+def _fields_of_error(answer: Answer, prefix: str) -> Iterator[str]:
+    if answer.error:
+        yield prefix + answer.error
+    if not answer.error or answer.all_levels:
+        arrays = answer.arrays or ((answer.unrequested,) if answer.unrequested else ())
+        for array in arrays:
+            yield from _fields_of_error(array.item, f"{prefix}{array.response}.")
+
+
+def _fields(struct: type, version: int) -> dict[str, Field]:
+    return {name: field for name, field in schema_of(struct).fields.items() if version in field.versions}
+
+
+def _answer(
+    key: int, version: int, requested: Mapping[str, Field], struct: type, plain: str = "", *, is_element: bool = False
+) -> Answer:
+    """Derive the answer to a struct with these fields, or to plain values of a kind."""
+    fields = _fields(struct, version)
+    error = next((name for name in ERROR_FIELDS if name in fields), "")
+    arrays = [
+        AnswerArray(name, response, _answer_to_element(key, version, array, answering))
+        for response, answering in _arrays_with_errors(fields, version)
+        for name, array in requested.items()
+        if array.kind == "array" and name not in NOT_REQUESTED and key not in UNREQUESTED
+    ]
+    copied = tuple(_copied(requested, fields, plain) if is_element else _copied_of_request(key, fields))
+    terms = {TERM_OF_FIELD[name] for _, copy in copied if (name := canonical(copy)) in TERM_OF_FIELD}
+    unrequested = None
+    if not error and not arrays:
+        for response, answering in _arrays_with_errors(fields, version):
+            unrequested = AnswerArray("", response, _answer(key, version, {}, answering, is_element=True))
+    return Answer(
+        struct,
+        error,
+        copied,
+        dict(_beside_error(key, version, fields)),
+        tuple(arrays),
+        unrequested,
+        all_levels=bool(error) and not is_element and key in ALL_LEVELS,
+        terms=frozenset(terms.union(*(array.item.terms for array in arrays))),
+    )
+
+
+def _answer_to_element(key: int, version: int, array: Field, struct: type) -> Answer:
+    assert array.of is not None
+    if array.of.struct is None:
+        return _answer(key, version, {}, struct, array.of.kind, is_element=True)
+    return _answer(key, version, _fields(array.of.struct, version), struct, is_element=True)
+
+
+def _arrays_with_errors(fields: Mapping[str, Field], version: int) -> Iterator[tuple[str, type]]:
+    for name, array in fields.items():
+        struct = array.of.struct if array.of is not None else None
+        if struct is not None:
+            inner = _fields(struct, version)
+            if not inner.keys().isdisjoint(ERROR_FIELDS) or any(_arrays_with_errors(inner, version)):
+                yield name, struct
+
+
+def _copied(requested: Mapping[str, Field], fields: Mapping[str, Field], plain: str) -> Iterator[tuple[str, str]]:
+    identifying = {name: field for name, field in fields.items() if canonical(name) in IDENTIFYING}
+    if plain:
+        yield from [("", name) for name, field in identifying.items() if field.kind == plain][:1]
+    for name, copy in identifying.items():
+        for source, original in requested.items():
+            if canonical(source) == canonical(name) and original.kind == copy.kind:
+                yield source, name
+
+
+def _copied_of_request(key: int, fields: Mapping[str, Field]) -> Iterator[tuple[str, str]]:
+    name = OF_WHOLE_REQUEST.get(key)
+    if name is not None and name in fields:
+        yield name, name
+
+
+def _beside_error(key: int, version: int, fields: Mapping[str, Field]) -> Iterator[tuple[str, Any]]:
+    for name, value in {"error_message": None, **BESIDE_ERROR.get(key, {})}.items():
+        if name in fields and (value is not None or version in fields[name].null):
+            yield name, value
