@@ -108,7 +108,7 @@ HOLDS = {  # the invariants of every scenario, under all conditions
     "generation": "no written generation is issued twice, and generations never decrease",
     "commits": "no acknowledged commit is lost or reverted",
     "progress": "each member commits again within one wait timeout",
-    "no record lost": "each is consumed; twice only if it was not committed when the coordinator was killed",
+    "no record lost": "each record is consumed; twice only if its offset was not committed when the coordinator died",
     "restart": "the killed broker returns without a rebalance",
 }
 

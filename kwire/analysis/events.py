@@ -122,7 +122,13 @@ class GroupEvent:
     part: Annotated[int, integer("part", "counts the events of one call", "count")] = 0
 
     def row(self, capture_id: str, cluster: str | None = None, life: int | None = None) -> Row:
-        """Return the event as a row of ``group_events``, with ``capture_id``, ``cluster`` and ``life``."""
+        """Return the event as a row of ``group_events``.
+
+        Args:
+            capture_id: id of the capture.
+            cluster: cluster of the broker; None if unknown.
+            life: number of the group's life, from its creation to its deletion; None if unknown.
+        """
         ts, group_id, *rest = _values(self)
         return dict(zip(_COLUMNS, (capture_id, ts, group_id, cluster, life, *rest), strict=True))
 

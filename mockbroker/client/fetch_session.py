@@ -93,6 +93,9 @@ class FetchSession:
         self.start_new()
 
     def start_new(self) -> None:
-        """Create a new session with the next request; its session id makes the broker close the current session."""
+        """Make the next request a full fetch that starts a new session.
+
+        The request contains the current session id, if any, so that the broker closes that session.
+        """
         self.epoch = FIRST_EPOCH
         self._known = {}

@@ -303,7 +303,10 @@ class TopicInquiry:
         return float("inf")  # Metadata, on which the inquiry waits, has its own deadlines
 
     def send_if_due(self) -> None:
-        """Set the result from metadata that is newer than the inquiry; Metadata sends the request."""
+        """Set ``result`` or ``error`` if metadata newer than the inquiry has arrived.
+
+        Nothing is sent: ``Metadata`` sends the request.
+        """
         metadata = self._metadata
         if self.done or metadata.version == self._since or not metadata.covers(self.topics):
             return

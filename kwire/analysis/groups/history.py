@@ -1,6 +1,6 @@
-"""The history of the groups with one group id, from events, watermarks and clusters of brokers.
+"""Compute the history of one group id: its groups in each cluster, and their lives.
 
-It depends on nothing else, so workers can process group ids in parallel.
+The inputs are the events, watermarks and clusters of that group id only, so workers can process group ids in parallel.
 """
 
 from __future__ import annotations

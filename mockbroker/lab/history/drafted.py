@@ -35,7 +35,7 @@ class StoryCluster(DraftCluster):
 
 
 class Drafted(Scheme):
-    """The scheme of the draft protocol.
+    """The scheme of the unreleased draft of a group protocol, in which the coordinator assigns partitions.
 
     Attributes:
         cluster: simulated cluster of the draft protocol.

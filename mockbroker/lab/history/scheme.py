@@ -22,7 +22,9 @@ BROKERS, TOPICS = "/brokers/ids", "/brokers/topics"
 
 
 class Registry:
-    """The brokers as ZooKeeper clients. Their servers never lag; broker 0 is the controller and watches the topics.
+    """The ZooKeeper sessions of the brokers; broker 0 is the controller and watches the topics.
+
+    Brokers connect only to ZooKeeper servers that do not lag.
 
     Args:
         zookeeper: the simulated ZooKeeper.

@@ -124,7 +124,7 @@ class Generations(Watcher):
             at = group.generation
             if at != self._reached.get(group_id, at):
                 raise self.broken(
-                    f"{group_id} is in generation {at}, but its last rebalance began {self._reached[group_id]}"
+                    f"{group_id} is in generation {at}, but its last rebalance started {self._reached[group_id]}"
                 )
             if at < self._settled.get(group_id, at):
                 raise self.broken(f"{group_id} is in generation {at}, but {self._settled[group_id]} was acknowledged")

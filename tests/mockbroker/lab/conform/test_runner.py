@@ -84,10 +84,10 @@ async def test_conversation_that_differs_is_played_again_alone(
         return outcomes[turns.count("x") - 1] if file.name == "x" else Outcome(file.name, "ok")
 
     monkeypatch.setattr(runner, "_play_once", play)
-    outcomes: list[Outcome] = []
-    await run([Path("a"), Path("x"), Path("b")], None, outcomes.append, at_once=2)
-    assert [outcome.name for outcome in outcomes] == ["a", "x", "b"]
-    assert outcomes[1] == last
+    reported: list[Outcome] = []
+    await run([Path("a"), Path("x"), Path("b")], None, reported.append, at_once=2)
+    assert [outcome.name for outcome in reported] == ["a", "x", "b"]
+    assert reported[1] == last
     assert turns.count("x") == times
     assert set(turns[3:]) <= {"x"}, "when the others are done"
 
