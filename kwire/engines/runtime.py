@@ -102,7 +102,7 @@ def is_one_bytes_object(code: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _WireLength:
-    """The length of an array as it is on the wire: an argument of struct's ``pack`` that the caller does not pass.
+    """The length of an array, as encoded on the wire: an argument of struct's ``pack`` besides the elements.
 
     Attributes:
         value: the length as an integer, or its encoded bytes in the compact form.

@@ -231,7 +231,7 @@ class ConnectionFollower:
 
 @dataclass(slots=True)
 class ReplayFollower(ConnectionFollower):
-    """A follower for groups that are replayed: it also adds their subscriptions, and the sizes of topics."""
+    """A follower that also collects what a replay of groups needs: subscriptions of members, and sizes of topics."""
 
     fresh: evidence.Fresh = field(default_factory=evidence.Fresh)
 

@@ -119,7 +119,7 @@ def followed(
 
 
 def runs(batch: pa.RecordBatch) -> Iterator[tuple[bytes, pa.RecordBatch]]:
-    """Yield the connections in a batch of references, one after the other."""
+    """Split a batch of packet references by connection; yield the key and the rows of each run of one connection."""
     keys = batch.column("connection").to_pylist()
     begin = 0
     for n in range(1, len(keys) + 1):

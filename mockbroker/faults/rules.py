@@ -111,7 +111,7 @@ class Rules:
         return removed
 
     def first(self, call: Call[Any], lookups: Lookups) -> Fault | None:
-        """Return the first rule that applies to a request; count the match of each rule that was tried."""
+        """Return the fault of the first rule that applies to a request; count the match of each rule up to that one."""
         tried = self._by_api.get(call.ticket.api_key)
         if tried is None:
             return None

@@ -241,7 +241,10 @@ class Framer:
         self.maybe.clear()
 
     def _search(self, owner: Owner, data: bytes, origins: Sequence[Origin]) -> None:
-        """Search for a frame in the buffer and ``data``. ``origins``: of ``data``, relative to its first byte."""
+        """Append ``data`` to the buffer, and search the buffer for a frame.
+
+        ``origins``: file positions and times of the bytes of ``data``, counted from its first byte.
+        """
         if not data or self.mode != SEARCH:
             return
         place, before = None, len(self.buffer)

@@ -73,7 +73,7 @@ class Broker:
         return [action for group in groups for action in self._coordinator(election, group).elected()]
 
     def resign(self, subset: int) -> Actions:
-        """Stop coordinating a subset after another broker was elected; return the actions."""
+        """Stop coordinating a subset of the groups, for which another broker was elected; return the actions."""
         return [action for one in self.elections.pop(subset).coordinators.values() for action in one.resign()]
 
     def lost(self) -> Actions:

@@ -95,7 +95,7 @@ class ConsumerClient(Reader):
             self.later(BACKOFF * self.dice.random(), self._reconcile)
 
     def _reconcile(self) -> None:
-        """Own exactly the assigned partitions, and send a heartbeat that reports this; wait until the client polls."""
+        """Once the client polls, own exactly the assigned partitions, and report them in a heartbeat."""
         if not self.polling:
             self.queue.at(self.polls_at, self._now, self.life, self._reconcile, ())
             return
