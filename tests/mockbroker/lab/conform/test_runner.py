@@ -38,12 +38,17 @@ USUAL = {
 }
 
 
+TIMED = "sasl_again"  # sessions expire in real time: the broker may be late too, which the player cannot notice
+
+
 @pytest.fixture(scope="module")
 def outcomes(request: pytest.FixtureRequest) -> dict[str, Outcome]:
     """By release and scenario, of the conversations that are tested in this run."""
     tested = [getattr(item, "callspec", None) for item in request.session.items if item.path == request.path]
     names = {spec.params["name"] for spec in tested if spec and "name" in spec.params}
-    return played(sorted(names & PLAYED.keys()), AT_ONCE)
+    outcomes = played(sorted(names & PLAYED.keys()), AT_ONCE)
+    late = [name for name, outcome in outcomes.items() if outcome.verdict != "ok" and name.endswith(TIMED)]
+    return outcomes | played(late, 1)
 
 
 def played(names: list[str], at_once: int) -> dict[str, Outcome]:
