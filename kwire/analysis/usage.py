@@ -77,9 +77,9 @@ class Refusal:
 
     Attributes:
         code: error code.
-        group: group id that the error is about; None if there is none.
-        topic: topic name, or ``id:...``; None if there is none.
-        partition: partition number; None if there is none.
+        group: group id that the error is about, or None.
+        topic: topic name, or ``id:...``, or None.
+        partition: partition number, or None.
     """
 
     code: int

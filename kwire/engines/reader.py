@@ -47,7 +47,7 @@ class _ReadFunction:
     """A generated function that reads a struct.
 
     Attributes:
-        lead: string, bytes or array not read yet; None if there is none.
+        lead: string, bytes or array not read yet, or None.
         run: fixed fields not read yet, each as struct code and target variable.
         after: statements to add after the pending fields were read.
     """

@@ -23,8 +23,8 @@ class BrokerConfig:
 
     Attributes:
         name: Kafka's name of the configuration.
-        value: Value as text; None if there is none, or if it is secret.
-        default: Default value as text; None if there is none, or if the value is secret.
+        value: Value as text, or None, or if it is secret.
+        default: Default value as text, or None, or if the value is secret.
         type: Type number, the ``ConfigType`` in DescribeConfigs.
         is_given: Whether the configuration is set explicitly.
         is_sensitive: Whether the value is secret.

@@ -95,7 +95,7 @@ class Commit:
         error: Why the commit failed; None if it is not done or the offsets are stored.
         done: Whether the offsets are stored or the commit has failed.
         identity: The membership fields of the latest request.
-        call: The request in flight; None if there is none.
+        call: The request in flight, or None.
         retry_at: Earliest time of the next request, in seconds on the engine's clock.
         failures: Number of retries so far.
     """

@@ -51,7 +51,7 @@ class ConsumerMembership:
         state: State of the member.
         member_id: Member id, which is unique and never changes.
         epoch: Member epoch; JOIN outside of a group.
-        failure: The error that the next poll raises; None if there is none.
+        failure: The error that the next poll raises, or None.
         interval: Heartbeat interval in seconds, from the latest response; before the first one, from the settings.
     """
 

@@ -30,7 +30,7 @@ class Coordinator:
 
     Attributes:
         node: Node of the coordinator; None while the coordinator is unknown.
-        failure: Error of the lookup; None if there is none. The next poll raises and clears the error. Until then,
+        failure: Error of the lookup, or None. The next poll raises and clears the error. Until then,
             commits and inquiries that wait for the coordinator fail with this error.
         on_found: Callback that is called after each successful lookup.
     """

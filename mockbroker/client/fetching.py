@@ -65,7 +65,7 @@ class Fetcher:
     """The fetcher of one consumer.
 
     Attributes:
-        failure: The error that the next poll raises; None if there is none.
+        failure: The error that the next poll raises, or None.
         responses: Number of received responses.
         dropped: Number of responses that were dropped because they were invalid.
         latency: Seconds from the request to the response, for the latest response.

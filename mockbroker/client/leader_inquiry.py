@@ -38,7 +38,7 @@ class LeaderInquiry:
         min_version: Lowest request version that can be used.
         no_result_errors: Error codes of a partition for which no result exists; these codes do not end the inquiry.
         unanswered: Partitions without a result.
-        error: The error that ended the inquiry; None if there is none.
+        error: The error that ended the inquiry, or None.
     """
 
     key: int

@@ -64,7 +64,7 @@ class Metadata:
         topic_names: Topic names by topic id.
         racks: Racks of the brokers by node id; None for a broker without a rack.
         errors: Error codes that the user has to handle, by topic name.
-        failure: The UnsupportedVersion error that the next poll raises; None if there is none.
+        failure: The UnsupportedVersion error that the next poll raises, or None.
         version: Number of applied responses.
         required: Names of the topics that the consumer reads or, as the leader of a group, assigns.
         inquired: Names of other topics that pending inquiries of the user need.
@@ -287,7 +287,7 @@ class TopicInquiry:
     Attributes:
         topics: The topic name, as a set.
         result: Number of partitions once ``done``; 0 if the topic does not exist.
-        error: The error of the topic; None if there is none.
+        error: The error of the topic, or None.
         done: Whether the result or the error is known.
     """
 

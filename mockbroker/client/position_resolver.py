@@ -29,7 +29,7 @@ class Resolver:
         wall_clock_ms: Function that returns the current time in milliseconds since 1970, for resets by duration.
 
     Attributes:
-        failure: The error that the next poll raises; None if there is none.
+        failure: The error that the next poll raises, or None.
     """
 
     def __init__(self, components: Components, wall_clock_ms: Callable[[], int]) -> None:

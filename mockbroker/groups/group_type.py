@@ -323,7 +323,7 @@ class GroupTypes:
         return self._by_record.get(type(key))
 
     def cross_type_handler(self, group: CoordinatedGroup, event_type: GroupType[Any]) -> CrossTypeHandler | None:
-        """Return the handler of the events of ``event_type`` in a group of another type; None if there is none."""
+        """Return the handler of the events of ``event_type`` in a group of another type, or None."""
         return self._cross_type_handlers.get((group.type_name, event_type.name))
 
     def states(self) -> list[str]:

@@ -82,7 +82,7 @@ class Connection(ABC):
         queued: True while the connection is queued to be served.
         slow: Counter that increases by ONCE_SLOW with each turn longer than SLICE, and decreases by 1 with each other.
         weighed: True if the connection buffered bytes when its bytes were last counted.
-        work: Remaining work on a request that is handled in slices; None if there is none.
+        work: Remaining work on a request that is handled in slices, or None.
     """
 
     __slots__ = (

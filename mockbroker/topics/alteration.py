@@ -43,7 +43,7 @@ class Refusal:
 
     Attributes:
         error: error code; NONE if the changes are accepted.
-        text: error message; None if there is none.
+        text: error message, or None.
     """
 
     error: ErrorCode

@@ -90,7 +90,7 @@ class TopicConfig:
         default: default value as text.
         type: type number of DescribeConfigs.
         check: validator of a parsed value, None if every value of the type is valid.
-        synonym: broker setting that overrides the default; None if there is none, or if its unit differs.
+        synonym: broker setting that overrides the default, or None, or if its unit differs.
     """
 
     default: str

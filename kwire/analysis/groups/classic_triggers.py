@@ -76,7 +76,7 @@ class Triggers:
             known: members of the current generation.
             low: start of the period, in microseconds.
             high: end of the period, in microseconds.
-            after: members of the next generation; None if there is none.
+            after: members of the next generation, or None.
         """
         left = set()
         for event in self.life.sessions.between(low, high):

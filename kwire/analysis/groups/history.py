@@ -54,7 +54,7 @@ class Ends:
             marks.sort()
 
     def before(self, cluster: str | None, topic: str, partition: int, ts: int) -> tuple[int, int] | None:
-        """Return the time, in microseconds, and the value of the last end offset up to ``ts``; None if there is none.
+        """Return the time, in microseconds, and the value of the last end offset up to ``ts``, or None.
         Responses of brokers of unknown cluster count for every cluster.
         """
         latest = []

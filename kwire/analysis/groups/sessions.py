@@ -83,7 +83,7 @@ class Sessions:
         return self.events[bisect_right(self.moments, low) : bisect_right(self.moments, high)]
 
     def last_sign(self, member: str, before: int) -> int | None:
-        """Return the time of a member's last request or response at or before ``before``; None if there is none."""
+        """Return the time of a member's last request or response at or before ``before``, or None."""
         return _last(self.signs[member], before)
 
     def is_heard(self, member: str, after: int) -> bool:
@@ -120,6 +120,6 @@ class Sessions:
 
 
 def _last(moments: Sequence[int], before: int) -> int | None:
-    """Return the last of the sorted times that is at or before ``before``; None if there is none."""
+    """Return the last of the sorted times that is at or before ``before``, or None."""
     place = bisect_right(moments, before)
     return moments[place - 1] if place else None

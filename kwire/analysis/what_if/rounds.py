@@ -44,7 +44,7 @@ class Round:
         gone: time since which each former member does not read, in microseconds.
         measured: times for which partitions that moved outside a rebalance had no owner, in microseconds.
         late: static members that returned during the generation, in order.
-        too_large: a topic with more than MOST_PARTITIONS partitions; None if there is none.
+        too_large: a topic with more than MOST_PARTITIONS partitions, or None.
         follow_up: True for the second rebalance of a cooperative assignor.
     """
 

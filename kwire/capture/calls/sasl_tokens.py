@@ -40,7 +40,7 @@ class SaslTokens:
         self._unanswered.append(call)
 
     def pop(self) -> Call | None:
-        """Remove and return the oldest pending token; None if there is none."""
+        """Remove and return the oldest pending token, or None."""
         return self._unanswered.popleft() if self._unanswered else None
 
     def pop_all(self) -> list[Call]:

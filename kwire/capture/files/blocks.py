@@ -26,7 +26,7 @@ class Problem:
         file: path of the file.
         position: byte offset of the damage.
         reason: kind of damage, as text.
-        time_us: time of the last record before the damage, in microseconds; None if there is none.
+        time_us: time of the last record before the damage, in microseconds, or None.
     """
 
     file: str

@@ -119,7 +119,7 @@ class Blocks:
     """The search for pcapng blocks.
 
     Attributes:
-        near_us: time of the packet before the damage, in microseconds; None if there is none.
+        near_us: time of the packet before the damage, in microseconds, or None.
     """
 
     def __init__(self, order: str, interfaces: Sequence[Interface], near_us: int | None) -> None:

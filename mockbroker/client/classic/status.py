@@ -36,7 +36,7 @@ class MemberStatus:
         generation: Generation; NO_GENERATION outside of a group.
         protocol_name: Name of the assignor that the group chose; None before the first generation.
         rejoin_reason: Why the member has to rejoin; None if it does not have to.
-        failure: The error that the next poll raises; None if there is none.
+        failure: The error that the next poll raises, or None.
         revoked: Whether the revocation step of this rebalance is complete.
         assignment: Encoded assignment in the latest SyncGroup response, until a poll applies it; then None.
         subscription_version: Version of the subscription in the latest JoinGroup; -1 before the first one.

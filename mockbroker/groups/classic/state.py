@@ -65,8 +65,8 @@ class Member(Recorded):
         protocols: Names and metadata of the supported protocols, in order of preference.
         assignment: Encoded assignment in the current generation; empty before the leader's SyncGroup.
         is_new: Whether the first JoinGroup of the member has not been answered yet.
-        pending_join: Ticket of the pending JoinGroup; None if there is none.
-        pending_sync: Ticket of the pending SyncGroup; None if there is none.
+        pending_join: Ticket of the pending JoinGroup, or None.
+        pending_sync: Ticket of the pending SyncGroup, or None.
     """
 
     TRANSIENT: ClassVar[frozenset[str]] = frozenset({"is_new", "pending_join", "pending_sync"})
@@ -286,7 +286,7 @@ class ClassicGroup(CoordinatedGroup):
         member.pending_join = ticket
 
     def pop_pending_join(self, member: Member) -> Ticket | None:
-        """Remove and return the ticket of a member's pending JoinGroup; None if there is none."""
+        """Remove and return the ticket of a member's pending JoinGroup, or None."""
         ticket, member.pending_join = member.pending_join, None
         self.pending_join_count -= ticket is not None
         return ticket
