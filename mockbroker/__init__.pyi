@@ -4,6 +4,8 @@ from mockbroker.api.clock import Clock as Clock
 from mockbroker.api.cluster import Cluster as Cluster
 from mockbroker.api.cluster import ClusterClosedError as ClusterClosedError
 from mockbroker.api.cluster import open_cluster as open_cluster
+from mockbroker.api.groups import UnknownGroupError as UnknownGroupError
+from mockbroker.api.groups import UnknownMemberError as UnknownMemberError
 from mockbroker.api.open_listeners import PortInUseError as PortInUseError
 from mockbroker.api.records import Record as Record
 from mockbroker.api.records import UnknownTopicError as UnknownTopicError
@@ -13,9 +15,12 @@ from mockbroker.api.thread import ThreadClock as ThreadClock
 from mockbroker.api.thread import ThreadCluster as ThreadCluster
 from mockbroker.api.thread import run_cluster as run_cluster
 from mockbroker.api.wait import WaitTimeoutError as WaitTimeoutError
+from mockbroker.base.errors import ConflictError as ConflictError
+from mockbroker.base.errors import NotFoundError as NotFoundError
 from mockbroker.base.event_kinds import EventKind as EventKind
 from mockbroker.base.settings import SettingsError as SettingsError
 from mockbroker.broker.failover import FailoverError as FailoverError
+from mockbroker.broker.failover import UnknownBrokerError as UnknownBrokerError
 from mockbroker.broker.journal import Event as Event
 from mockbroker.broker.request_log import Request as Request
 from mockbroker.net.in_process import ConnectionClosedError as ConnectionClosedError

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any, TypeVar, cast
 
+from mockbroker.api import groups, snapshots
 from mockbroker.api import records as topic_records
-from mockbroker.api import snapshots
 from mockbroker.api.records import Record, Value
 from mockbroker.api.snapshots import GroupSnapshot
 from mockbroker.broker import failover
@@ -72,6 +72,23 @@ class ClusterOperations(Handle):
     def committed(self, group_id: str) -> dict[tuple[str, int], int]:
         """Return the committed offsets of a group, by topic and partition; empty if the group does not exist."""
         return snapshots.committed(self._router.broker, group_id)
+
+    @operation
+    def evict(self, group_id: str, member_id: str, reason: str = "") -> None:
+        """Remove a member from a group as an administrator; the group rebalances.
+
+        Pending requests of the member, or its next heartbeat, are answered with UNKNOWN_MEMBER_ID. The journal has an
+        ``expire`` event whose reason begins with "evicted by an administrator".
+
+        Args:
+            group_id: The group.
+            member_id: The member, or a member id that no JoinGroup has used yet.
+            reason: Reason for the journal; "" for none.
+
+        Raises: UnknownGroupError; UnknownMemberError.
+        """
+        now = self._server.clock.read()
+        self._server.perform(groups.evict(self._router.broker, group_id, member_id, reason, now))
 
     @operation
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, object] | None = None) -> None:

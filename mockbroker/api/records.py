@@ -9,6 +9,7 @@ from kwire.java import partition_of_key
 from kwire.records.batch import Record as WireRecord
 from kwire.records.batch import batches, build_batch, read_batch
 from mockbroker.base.effects import Effects
+from mockbroker.base.errors import NotFoundError
 from mockbroker.base.settings import MAX_PARTITIONS, SettingsError
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.delayed_fetch import complete_delayed_fetches
@@ -19,7 +20,7 @@ RECORDS_OF_A_BATCH = 500  # maximum number; consumers fetch whole batches, which
 EVERYTHING = 2**63 - 1  # bytes
 
 
-class UnknownTopicError(LookupError):
+class UnknownTopicError(NotFoundError):
     """A topic, or a partition of a topic, does not exist."""
 
 

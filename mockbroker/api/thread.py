@@ -22,11 +22,10 @@ import trio
 from mockbroker.api.clock import Clock, ClockOperations
 from mockbroker.api.cluster import Cluster, ClusterClosedError, open_cluster
 from mockbroker.api.operations import ClusterOperations, Handle
-from mockbroker.api.records import UnknownTopicError
 from mockbroker.api.wait import WaitTimeoutError
+from mockbroker.base.errors import ConflictError, NotFoundError
 from mockbroker.base.release import KAFKA_4_2
 from mockbroker.base.settings import SettingsError
-from mockbroker.broker.failover import FailoverError
 from mockbroker.broker.journal import Journal
 from mockbroker.net.tls import TlsFiles
 from mockbroker.topics.model import Node
@@ -386,7 +385,7 @@ def _result(future: Future[T]) -> T:
     __tracebackhide__ = True
     try:
         return future.result()
-    except (SettingsError, UnknownTopicError, WaitTimeoutError, FailoverError) as error:
+    except (SettingsError, NotFoundError, ConflictError, WaitTimeoutError) as error:
         raise error.with_traceback(None) from None
 
 

@@ -44,7 +44,11 @@ class EventKind(StrEnum):
         "away",
         "A static member of a group of the consumer protocol leaves temporarily and keeps its assignment (epoch -2).",
     )
-    EXPIRE = "expire", "A member, or a member id that was never used, is evicted; `reason` names the timeout or limit."
+    EXPIRE = (
+        "expire",
+        "A member, or a member id that was never used, is evicted; `reason` names the timeout, the limit, the fault "
+        "rule or the administrator's reason.",
+    )
     EMPTY = "empty", "The last member has left or was evicted."
     COMMIT = "commit", "Offsets are committed, by a client or at the end of a transaction."
     UPGRADE = "upgrade", "A classic group becomes a group of the consumer protocol."

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from kwire import ErrorCode
 from mockbroker.base.effects import Effects, Note
+from mockbroker.base.errors import ConflictError, NotFoundError
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.timers import LoadDue, LossDue
 from mockbroker.broker.broker import Broker
@@ -16,8 +17,12 @@ from mockbroker.broker.fetch.delayed_fetch import complete_delayed_fetches
 from mockbroker.topics.model import NO_LEADER, OFFSETS_TOPIC, Partition
 
 
-class FailoverError(ValueError):
+class FailoverError(ConflictError):
     """Raised for an operation that is not possible in the present state of a broker, such as to start a running one."""
+
+
+class UnknownBrokerError(FailoverError, NotFoundError):
+    """The cluster has no broker with this id."""
 
 
 def move_leader(broker: Broker, partition: Partition, node: int, now: float) -> Effects:
@@ -149,7 +154,7 @@ def check_stopped(broker: Broker, node: int) -> None:
 def _not_running(broker: Broker, node: int) -> FailoverError:
     ids = sorted({*broker.cluster.nodes, *broker.cluster.down})
     if node not in ids:
-        return FailoverError(f"broker {node} does not exist (broker ids: {', '.join(map(str, ids))})")
+        return UnknownBrokerError(f"broker {node} does not exist (broker ids: {', '.join(map(str, ids))})")
     return FailoverError(f"broker {node} is not running: start it first")
 
 

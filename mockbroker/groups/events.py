@@ -1,4 +1,7 @@
-"""The requests that a group receives as events, independent of the request version. Times are in seconds."""
+"""The events of groups: requests, independent of their version, and operations of administrators.
+
+Times are in seconds.
+"""
 
 from __future__ import annotations
 
@@ -96,6 +99,35 @@ class Leave:
 
 
 Event = Join | Sync | Heartbeat | Leave
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """The eviction of a member by an administrator or by a fault rule, in a group of any type.
+
+    A pending request of the member is answered with UNKNOWN_MEMBER_ID, and so is its next one.
+
+    Attributes:
+        member_id: Member id, or a member id that no JoinGroup has used yet (KIP-394). Other ids have no effect.
+        reason: Reason in the journal event, such as "evicted by an administrator".
+    """
+
+    member_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalance:
+    """A rebalance that an administrator requests, in a group of any type; it has no effect on a group without members.
+
+    Attributes:
+        reason: Reason in the journal event.
+    """
+
+    reason: str
+
+
+AdminEvent = Evict | Rebalance
 
 
 @dataclass(slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from mockbroker.base.effects import Effects
 from mockbroker.base.release import Quirks
 from mockbroker.base.settings import Settings
 from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects
-from mockbroker.groups.events import Commit
+from mockbroker.groups.events import AdminEvent, Commit
 from mockbroker.groups.offsets import Committed
 from mockbroker.groups.records.image import Change, Image, Record
 from mockbroker.groups.records.wall_time import WallClock
@@ -170,6 +170,10 @@ class GroupType(ABC, Generic[G]):
         Raises:
             Refused: The event is answered with an error.
         """
+
+    @abstractmethod
+    def administer(self, group: G, event: AdminEvent, context: Context, now: float) -> GroupEffects:
+        """Evict a member or start a rebalance; return the effects, none if the member or all members are missing."""
 
     @abstractmethod
     def tick(self, group: G, context: Context, now: float) -> GroupEffects:

@@ -11,7 +11,7 @@ from mockbroker.base.effects import Effects, Note
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.timers import SWEEP, Due
 from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects, RegisterGroup, as_type
-from mockbroker.groups.events import Commit
+from mockbroker.groups.events import AdminEvent, Commit
 from mockbroker.groups.expiry import delete_expired, next_expiry
 from mockbroker.groups.group_type import Context, GroupTypes, RetentionStart
 
@@ -49,9 +49,16 @@ class Groups(dict[str, CoordinatedGroup]):
     def receive(self, group_id: str, event: object, now: float) -> Effects:
         """Pass an event to the group with this id, creating the group if necessary; return the effects.
 
+        An AdminEvent is passed to a group of any type, and has no effect if the group does not exist.
+
         Raises: Refused.
         """
-        group_type, group, context = self.types.by_event[type(event)], self.get(group_id), self.context
+        group_type, group, context = self.types.by_event.get(type(event)), self.get(group_id), self.context
+        if group_type is None:
+            assert isinstance(event, AdminEvent)
+            if group is None:
+                return []
+            return self._apply(group, self.types.of(group).administer(group, event, context, now))
         if group is not None and group.type_name == group_type.name:
             return self._apply(group, group_type.receive(group, event, context, now))
         handler = None if group is None or group.empty else self.types.cross_type_handler(group, group_type)

@@ -19,6 +19,7 @@ from trio.testing import wait_all_tasks_blocked
 
 import mockbroker
 from kwire.messages.api_versions import ApiVersionsRequest
+from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.metadata import MetadataRequest
 from kwire.records import Record as WireRecord
@@ -109,6 +110,14 @@ async def large_response(cluster: Cluster) -> None:
 
 async def version_not_served(cluster: Cluster) -> None:
     await cluster.connect().ask(JoinGroupRequest(), 9)
+
+
+async def evict_unknown_member(cluster: Cluster) -> None:
+    join = ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="a", rebalance_timeout_ms=1_000, subscribed_topic_names=["t"], topic_partitions=[]
+    )
+    assert not (await cluster.connect().ask(join)).error_code
+    cluster.evict("g", "b")
 
 
 def busy_port() -> None:
@@ -268,12 +277,14 @@ ROWS = [
     Row("line for the clock", clock_command("wait 5"), "'wait 5': expected advance SECONDS, stop, resume or now"),
     Row("time for the clock", clock_command("advance soon"), "'advance soon': expected a number of seconds, got 'soon'"),
     Row("step of the clock below zero", clock_command("advance -1"), "'advance -1': cannot advance the clock by -1.0 s: expected 0 to 315360000 s"),
+    Row("eviction from an unknown group", on_shared(lambda cluster: cluster.evict("g", "a")), "UnknownGroupError: group 'g' does not exist; existing groups: none"),
+    Row("eviction of an unknown member", in_trio(evict_unknown_member), "UnknownMemberError: group 'g' has no member 'b'; its members: 'a'"),
     # failover
-    Row("stopped broker that does not exist", on_shared(lambda cluster: cluster.stop_broker(7)), "FailoverError: broker 7 does not exist (broker ids: 0)"),
+    Row("stopped broker that does not exist", on_shared(lambda cluster: cluster.stop_broker(7)), "UnknownBrokerError: broker 7 does not exist (broker ids: 0)"),
     Row("broker that is stopped twice", stopped_twice, "FailoverError: broker 1 is not running: start it first"),
-    Row("killed broker that does not exist", on_shared(lambda cluster: cluster.kill_broker(7)), "FailoverError: broker 7 does not exist (broker ids: 0)"),
+    Row("killed broker that does not exist", on_shared(lambda cluster: cluster.kill_broker(7)), "UnknownBrokerError: broker 7 does not exist (broker ids: 0)"),
     Row("started broker that runs", on_shared(lambda cluster: cluster.start_broker(0)), "FailoverError: broker 0 is already running"),
-    Row("started broker that does not exist", on_shared(lambda cluster: cluster.start_broker(7)), "FailoverError: broker 7 does not exist (broker ids: 0)"),
+    Row("started broker that does not exist", on_shared(lambda cluster: cluster.start_broker(7)), "UnknownBrokerError: broker 7 does not exist (broker ids: 0)"),
     Row("leader without a replica", on_shared(lambda cluster: cluster.move_leader("orders", 0, 0), brokers=2), "FailoverError: broker 0 is not an in-sync replica of orders-0 (in-sync: [1])"),
     Row("coordinator that does not exist", on_shared(lambda cluster: cluster.move_coordinator("g", 7)), "FailoverError: broker 7 is not an in-sync replica of __consumer_offsets-3 (in-sync: [0])"),
     Row("restart at a busy port", restart_at_a_busy_port, "PortInUseError: broker 1 cannot restart: Address already in use; free its port, or leave the broker stopped"),

@@ -25,6 +25,7 @@ from mockbroker.base.settings import Settings
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Journal
 from mockbroker.broker.router import Router
+from mockbroker.groups.events import AdminEvent
 from mockbroker.groups.group_type import GroupTypes
 from mockbroker.groups.group_types import GROUP_TYPES
 from mockbroker.topics.model import Node
@@ -122,6 +123,9 @@ class BrokerHarness:
         sent = self.send(request, version, **how)
         assert sent.answer is not None, f"no answer: {sent.closed or 'parked'}"
         return sent.answer
+
+    def administer(self, group_id: str, event: AdminEvent) -> None:
+        self._take(self.router.finish(self.broker.groups.receive(group_id, event, self.now), self.now))
 
     def wait(self, seconds: float) -> None:
         until = self.now + seconds

@@ -8,10 +8,10 @@ from typing import Any
 
 from kwire import ErrorCode
 from mockbroker.base.effects import Note, Reply, Ticket
-from mockbroker.groups.classic import heartbeat, timers
+from mockbroker.groups.classic import administration, heartbeat, timers
 from mockbroker.groups.classic import machine as classic
 from mockbroker.groups.classic.state import ClassicGroup, State
-from mockbroker.groups.events import Commit, Heartbeat, Join, Leave, LeavingMember, Sync
+from mockbroker.groups.events import AdminEvent, Commit, Heartbeat, Join, Leave, LeavingMember, Sync
 
 Protocols = Sequence[tuple[str, bytes]]
 RANGE: Protocols = (("range", b"m"),)
@@ -152,6 +152,9 @@ class GroupHarness:
         assert answer.error_code == ErrorCode.NONE
         assert [member.member_id for member in answer.members] == list(member_ids)
         return [ErrorCode(member.error_code) for member in answer.members]
+
+    def administer(self, event: AdminEvent) -> None:
+        self._take(administration.administer(self.group, event, self.now))
 
     def commit(self, member_id: str = "", generation: int = -1, instance_id: str | None = None) -> ErrorCode:
         return heartbeat.commit(

@@ -9,11 +9,21 @@ from kwire import ErrorCode
 from kwire.blobs.offsets_topic import GroupMetadataKey, GroupMetadataValue
 from mockbroker.base.effects import Effects, Reply
 from mockbroker.base.settings import Settings
-from mockbroker.groups.classic import description, heartbeat, machine, phases, records, replies, rules, timers
+from mockbroker.groups.classic import (
+    administration,
+    description,
+    heartbeat,
+    machine,
+    phases,
+    records,
+    replies,
+    rules,
+    timers,
+)
 from mockbroker.groups.classic.state import CLASSIC, ClassicGroup, State
 from mockbroker.groups.classic.subscription import CONSUMER, subscribed_topics
 from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects, RegisterGroup
-from mockbroker.groups.events import Commit, Event, Heartbeat, Join, Leave, Sync
+from mockbroker.groups.events import AdminEvent, Commit, Event, Heartbeat, Join, Leave, Sync
 from mockbroker.groups.group_type import (
     ALL_TOPICS,
     Context,
@@ -65,6 +75,10 @@ class ClassicType(GroupType[ClassicGroup]):
             group.offsets = other.offsets
         group.has_record = not (context.quirks.group_written_when_stable or other is not None)
         return [RegisterGroup(group), *machine.receive(group, event, now)]
+
+    def administer(self, group: ClassicGroup, event: AdminEvent, context: Context, now: float) -> GroupEffects:  # noqa: ARG002
+        """Evict a member or start a rebalance; return the effects."""
+        return administration.administer(group, event, now)
 
     def tick(self, group: ClassicGroup, context: Context, now: float) -> GroupEffects:
         """Handle the due timers; return the effects."""

@@ -10,7 +10,7 @@ from mockbroker.base.settings import Settings
 from mockbroker.groups.consumer import commit_rules, description, machine, records
 from mockbroker.groups.consumer.state import CONSUMER, STATES, ConsumerGroup
 from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects, RegisterGroup
-from mockbroker.groups.events import Commit, ConsumerHeartbeat
+from mockbroker.groups.events import AdminEvent, Commit, ConsumerHeartbeat
 from mockbroker.groups.group_type import Context, GroupType, GroupView, Refused, RetentionStart, TopicNames
 from mockbroker.groups.offsets import Committed
 from mockbroker.groups.records.image import Change, Record
@@ -54,6 +54,10 @@ class ConsumerType(GroupType[ConsumerGroup]):
         if other is not None:
             group.offsets = other.offsets
         return [RegisterGroup(group), *machine.heartbeat(group, event, context, now)]
+
+    def administer(self, group: ConsumerGroup, event: AdminEvent, context: Context, now: float) -> GroupEffects:
+        """Evict a member or start an epoch; return the effects."""
+        return machine.administer(group, event, context, now)
 
     def tick(self, group: ConsumerGroup, context: Context, now: float) -> GroupEffects:
         """Handle the due timers; return the effects. At most one regular expression is resolved."""

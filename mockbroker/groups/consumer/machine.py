@@ -36,7 +36,7 @@ from mockbroker.groups.consumer.state import (
 )
 from mockbroker.groups.consumer.target import compute_target
 from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects, RegisterGroup, member_note, session_timer
-from mockbroker.groups.events import ConsumerHeartbeat
+from mockbroker.groups.events import AdminEvent, ConsumerHeartbeat, Evict, Rebalance
 from mockbroker.groups.group_type import Context, Refused
 from mockbroker.topics.model import Cluster
 
@@ -528,6 +528,16 @@ def fence(
     if group.empty:
         effects.append(Note(event=EventKind.EMPTY, group=group.group_id, generation=group.epoch))
     return effects
+
+
+def administer(group: ConsumerGroup, event: AdminEvent, context: Context, now: float) -> GroupEffects:
+    """Evict a member, or start an epoch, whose target assignment the next heartbeat computes; return the effects."""
+    match event:
+        case Evict(member_id, reason):
+            member = group.members.get(member_id)
+            return [] if member is None else fence(group, [member], EventKind.EXPIRE, reason, context, now)
+        case Rebalance(reason):
+            return [] if group.empty else [_bump_epoch(group, reason)]
 
 
 def cancel_timers(group: ConsumerGroup, member: ConsumerMember) -> None:

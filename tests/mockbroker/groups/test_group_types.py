@@ -23,6 +23,7 @@ from kwire.messages.offset_fetch import OffsetFetchRequest
 from mockbroker.api.snapshots import snapshot
 from mockbroker.base.effects import Note, Reply, Ticket
 from mockbroker.broker import failover
+from mockbroker.groups.events import Evict
 from mockbroker.topics.model import OFFSETS_TOPIC
 from tests.mockbroker.groups.toy import SESSION, TOY_TYPES, Hello, ToyGroup, Welcome
 
@@ -65,6 +66,18 @@ def test_a_silent_member_expires(harness: BrokerHarness) -> None:
     hello(harness, "b")
     harness.wait(SESSION * 0.75)
     assert list(toy(harness).members) == ["b"]
+    check_group_records(harness.broker, WALL)
+
+
+def test_an_evicted_member_is_removed_from_the_records(harness: BrokerHarness) -> None:
+    hello(harness, "a")
+    hello(harness, "b")
+    harness.administer("g", Evict("a", "evicted by an administrator"))
+    assert list(toy(harness).members) == ["b"]
+    assert (harness.journal.events[-1].event, harness.journal.events[-1].reason) == (
+        "expire",
+        "evicted by an administrator",
+    )
     check_group_records(harness.broker, WALL)
 
 

@@ -24,7 +24,7 @@ from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.settings import Settings
 from mockbroker.groups.changes import Recorded
 from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects, RegisterGroup, Timer, session_timer
-from mockbroker.groups.events import Commit
+from mockbroker.groups.events import AdminEvent, Commit, Evict
 from mockbroker.groups.group_type import Context, GroupType, GroupTypes, GroupView, RetentionStart, TopicNames
 from mockbroker.groups.group_types import GROUP_TYPES
 from mockbroker.groups.offsets import Offsets
@@ -128,6 +128,16 @@ class ToyType(GroupType[ToyGroup]):
         if other is not None:
             group.offsets = other.offsets
         return [RegisterGroup(group), *self.receive(group, event, context, now)]
+
+    def administer(self, group: ToyGroup, event: AdminEvent, context: Context, now: float) -> GroupEffects:
+        if isinstance(event, Evict):
+            if event.member_id not in group.members:
+                return []
+            del group.members[event.member_id]
+            group.timers.forget(session_timer(event.member_id))
+        group.epoch += 1
+        kind = EventKind.EXPIRE if isinstance(event, Evict) else EventKind.REBALANCE
+        return [Note(event=kind, group=group.group_id, generation=group.epoch, reason=event.reason)]
 
     def tick(self, group: ToyGroup, context: Context, now: float) -> GroupEffects:
         effects: list[Effect | RegisterGroup] = []

@@ -15,7 +15,7 @@ from mockbroker.base.effects import Reply, Ticket
 from mockbroker.groups.classic import machine as classic
 from mockbroker.groups.classic import rules, timers
 from mockbroker.groups.classic.state import State
-from mockbroker.groups.events import Heartbeat, Join, Leave, LeavingMember, Sync
+from mockbroker.groups.events import Evict, Heartbeat, Join, Leave, LeavingMember, Rebalance, Sync
 
 EMPTY, PREPARING, COMPLETING, STABLE = State
 OTHER = (("range", b"other"),)
@@ -963,3 +963,102 @@ def test_journal_events_of_a_rebalance(harness):
         "empty",
     ]
     assert [note.generation for note in harness.notes if note.event in ("generation", "empty")] == [1, 2]
+
+
+# --- operations of administrators ---------------------------------------------------------------------------------
+
+BY_ADMIN = "evicted by an administrator"
+
+
+@pytest.mark.parametrize("state", [PREPARING, COMPLETING, STABLE], ids=lambda state: state.value)
+def test_evicted_member_is_unknown_and_the_group_rebalances(harness, state):
+    harness.in_state(state)
+    generation = harness.group.generation
+    harness.notes.clear()
+    harness.administer(Evict("b", BY_ADMIN))
+    (expired,) = [note for note in harness.notes if note.event == "expire"]
+    assert (expired.member_id, expired.client_id, expired.reason) == ("b", "client", BY_ADMIN)
+    assert harness.heartbeat("b") is E.UNKNOWN_MEMBER_ID
+    assert harness.state is PREPARING
+    assert ("rebalance" in [note.event for note in harness.notes]) == (state is not PREPARING)
+    harness.join("a")
+    assert (harness.state, harness.group.generation) == (COMPLETING, generation + 1)
+    assert "b" not in harness.group.members
+
+
+def test_pending_join_of_an_evicted_member_is_answered(harness):
+    harness.stable("a", "b")
+    ask = harness.join("c")
+    assert ask.parked
+    harness.administer(Evict("c", BY_ADMIN))
+    assert ask.error is E.UNKNOWN_MEMBER_ID
+    assert set(harness.group.members) == {"a", "b"}
+
+
+def test_pending_sync_of_an_evicted_member_is_answered(harness):
+    harness.completing("a", "b")
+    ask = harness.sync("b")
+    assert ask.parked
+    harness.administer(Evict("b", BY_ADMIN))
+    assert ask.error is E.UNKNOWN_MEMBER_ID
+    assert harness.state is PREPARING
+
+
+def test_eviction_of_the_last_absent_member_ends_the_join_phase(harness):
+    harness.stable("a", "b")
+    ask = harness.join("a")
+    assert ask.parked
+    harness.administer(Evict("b", BY_ADMIN))
+    assert (ask.error, harness.state) == (E.NONE, COMPLETING)
+
+
+def test_eviction_of_the_only_member_empties_the_group(harness):
+    harness.stable("a")
+    harness.administer(Evict("a", BY_ADMIN))
+    assert (harness.state, harness.group.generation) == (EMPTY, 2)
+    assert len(harness.group.timers) == 0
+
+
+def test_eviction_of_the_leader_elects_another(harness):
+    harness.stable("a", "b")
+    harness.administer(Evict("a", BY_ADMIN))
+    assert harness.join("b").answer.leader == "b"
+
+
+def test_evicted_pending_member_id_cannot_join(harness):
+    harness.ask_id("p")
+    harness.administer(Evict("p", BY_ADMIN))
+    assert not harness.group.pending_members
+    assert harness.join_as("p").error is E.UNKNOWN_MEMBER_ID
+
+
+def test_eviction_of_an_unknown_member_has_no_effects(harness):
+    harness.stable("a")
+    harness.notes.clear()
+    harness.administer(Evict("z", BY_ADMIN))
+    assert (harness.state, harness.notes) == (STABLE, [])
+
+
+def test_requested_rebalance_of_a_stable_group(harness):
+    harness.stable("a", "b")
+    harness.administer(Rebalance("on request"))
+    assert (harness.state, harness.notes[-1].event, harness.notes[-1].reason) == (PREPARING, "rebalance", "on request")
+    assert harness.heartbeat("a") is E.REBALANCE_IN_PROGRESS
+    harness.join("a")
+    harness.join("b")
+    assert (harness.state, harness.group.generation) == (COMPLETING, 2)
+
+
+def test_requested_rebalance_fails_pending_syncs(harness):
+    harness.completing("a", "b")
+    ask = harness.sync("b")
+    harness.administer(Rebalance("on request"))
+    assert (ask.error, harness.state) == (E.REBALANCE_IN_PROGRESS, PREPARING)
+
+
+@pytest.mark.parametrize("state", [EMPTY, PREPARING], ids=lambda state: state.value)
+def test_requested_rebalance_without_effect(harness, state):
+    harness.in_state(state)
+    harness.notes.clear()
+    harness.administer(Rebalance("on request"))
+    assert (harness.state, harness.notes) == (state, [])

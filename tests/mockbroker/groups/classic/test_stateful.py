@@ -22,11 +22,11 @@ from tools.group_harness import GroupHarness, GroupRequest
 from kwire import ErrorCode as E
 from mockbroker.base.effects import Effects, Note, Reply, Ticket
 from mockbroker.base.event_kinds import EventKind
-from mockbroker.groups.classic import heartbeat, membership, phases, rules, timers
+from mockbroker.groups.classic import administration, heartbeat, membership, phases, rules, timers
 from mockbroker.groups.classic import machine as classic
 from mockbroker.groups.classic.state import ClassicGroup, Member, State
 from mockbroker.groups.coordinated import session_timer
-from mockbroker.groups.events import Commit, Heartbeat, Join, Leave, LeavingMember, Sync
+from mockbroker.groups.events import Commit, Evict, Heartbeat, Join, Leave, LeavingMember, Rebalance, Sync
 
 LEGAL = {
     (State.EMPTY, State.PREPARING),
@@ -248,6 +248,25 @@ class GroupMachine(RuleBasedStateMachine):
             self.ends.pop(leaving.member_id, None)
             assert leaving.member_id not in self.group.members
             assert leaving.member_id not in self.group.pending_members
+
+    @rule(number=who)
+    def evict(self, number: int) -> None:
+        """Evict a member as an administrator: its pending requests are answered."""
+        event = Evict(self._id(number), "evicted by an administrator")
+        owed = [ask for ask, (_, member_id) in self.owed.items() if member_id == event.member_id]
+        now = self.harness.now
+        answered = self.apply_and_check(lambda: administration.administer(self.group, event, now))
+        assert set(owed) <= set(answered)
+        assert all(ask.error is E.UNKNOWN_MEMBER_ID for ask in owed)
+        assert event.member_id not in self.group.members
+        assert event.member_id not in self.group.pending_members
+
+    @rule()
+    def rebalance(self) -> None:
+        before, now = self.group.state, self.harness.now
+        self.apply_and_check(lambda: administration.administer(self.group, Rebalance("on request"), now))
+        assert (self.group.state is State.EMPTY) == (before is State.EMPTY)
+        assert self.group.state is not State.STABLE
 
     @rule(seconds=st.sampled_from(STEPS))
     def advance_by_deadlines(self, seconds: float) -> None:

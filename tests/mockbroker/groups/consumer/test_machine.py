@@ -13,6 +13,7 @@ from tools.consumer_group_harness import ConsumerGroupHarness
 
 from kwire import ErrorCode as E
 from mockbroker.base.release import RELEASES
+from mockbroker.groups.events import Evict, Rebalance
 
 SESSION = {"group.consumer.session.timeout.ms": 6_000}
 
@@ -467,3 +468,53 @@ def test_journal_has_members_that_reach_an_epoch_unchanged(harness):
     assert harness.group.state_name == "Stable"
     last = harness.journal.events[-1]
     assert (last.event, last.member_id, last.generation, last.assignment) == ("assign", "a", 2, {"t": [0, 1, 2]})
+
+
+# --- operations of administrators ---------------------------------------------------------------------------------
+
+
+def test_evicted_member_is_unknown_and_its_partitions_move(harness):
+    harness.join("a")
+    harness.join("b")
+    harness.settle()
+    epoch = harness.group.epoch
+    harness.administer("g", Evict("b", "evicted by an administrator"))
+    expired, rebalance = harness.journal.events[-2:]
+    assert (expired.event, expired.member_id, expired.reason) == ("expire", "b", "evicted by an administrator")
+    assert (rebalance.event, rebalance.reason) == ("rebalance", "evicted by an administrator: b")
+    assert harness.group.epoch == epoch + 1
+    assert harness.beat("b", member_epoch=epoch).error_code == E.UNKNOWN_MEMBER_ID
+    del harness.clients["b"]
+    harness.settle()
+    assert harness.owned() == {"a": [0, 1, 2]}
+
+
+def test_evicted_static_member_frees_its_instance_id(harness):
+    harness.join("a", instance_id="i")
+    harness.administer("g", Evict("a", "evicted by an administrator"))
+    assert harness.group.state_name == "Empty"
+    harness.join("b", instance_id="i")
+    assert harness.clients["b"].answer.error_code == E.NONE
+
+
+def test_eviction_of_an_unknown_member_has_no_effects(harness):
+    harness.join("a")
+    events = len(harness.journal.events)
+    harness.administer("g", Evict("z", "evicted by an administrator"))
+    harness.administer("missing", Evict("a", "evicted by an administrator"))
+    assert (len(harness.journal.events), list(harness.broker.groups)) == (events, ["g"])
+
+
+def test_requested_rebalance_starts_an_epoch(harness):
+    harness.join("a")
+    harness.administer("g", Rebalance("on request"))
+    assert (harness.group.epoch, harness.journal.events[-1].reason) == (2, "on request")
+    harness.settle()
+    assert (harness.clients["a"].epoch, harness.group.state_name) == (2, "Stable")
+
+
+def test_requested_rebalance_of_an_empty_group_has_no_effects(harness):
+    harness.join("a")
+    harness.leave("a")
+    harness.administer("g", Rebalance("on request"))
+    assert harness.group.epoch == 2

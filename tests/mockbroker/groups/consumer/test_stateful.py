@@ -20,6 +20,7 @@ from kwire.messages.leave_group import LeaveGroupRequest
 from mockbroker.groups.consumer import machine as consumer
 from mockbroker.groups.consumer import reconcile
 from mockbroker.groups.consumer.state import JOIN_EPOCH, NO_PARTITIONS, STATIC_LEAVE_EPOCH, ConsumerGroup, MemberState
+from mockbroker.groups.events import Evict, Rebalance
 
 NAMES = ["a", "b", "c", "d"]
 INSTANCES = ["i", "j"]
@@ -150,6 +151,20 @@ class ConsumerMachine(RuleBasedStateMachine):
         if name in self.reads:
             self.harness.beat(name, member_epoch=-1)
             self._forget(name)
+
+    @rule(name=who)
+    def evict(self, name: str) -> None:
+        self.harness.administer("g", Evict(name, "evicted by an administrator"))
+        assert name not in self._group().members
+        if name in self.reads:
+            self._forget(name)  # the broker does not control what it reads until it notices
+
+    @rule()
+    def rebalance(self) -> None:
+        before = self._group()
+        epoch = before.epoch
+        self.harness.administer("g", Rebalance("on request"))
+        assert self._group().epoch == epoch + bool(before.members)
 
     @rule(seconds=st.sampled_from(TIMES))
     def wait(self, seconds: float) -> None:

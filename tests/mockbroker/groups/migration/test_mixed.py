@@ -9,6 +9,7 @@ from tools.consumer_group_harness import MixedGroupHarness, subscription
 
 from kwire import ErrorCode as E
 from kwire.messages.leave_group import LeaveGroupRequest
+from mockbroker.groups.events import Evict
 
 
 @pytest.fixture
@@ -208,3 +209,20 @@ def test_a_member_returns_with_the_other_protocol(harness):
     assert len(member.assigned) > 0
     harness.join("s2", instance_id="i")
     assert harness.clients["s2"].answer.error_code == E.NONE, "a classic member need not have left"
+
+
+# --- eviction -----------------------------------------------------------------------------------------------------
+
+
+def test_evicted_classic_member_is_unknown(harness):
+    old = harness.classic()
+    harness.administer("g", Evict(old, "evicted by an administrator"))
+    assert harness.heartbeat(old, 2) == E.UNKNOWN_MEMBER_ID
+    assert list(harness.group.members) == ["new"]
+
+
+def test_eviction_of_the_last_consumer_member_downgrades(harness):
+    old = harness.classic()
+    harness.administer("g", Evict("new", "evicted by an administrator"))
+    assert (harness.group.type_name, list(harness.group.members)) == ("classic", [old])
+    assert [event.event for event in harness.journal.events[-3:]] == ["expire", "downgrade", "rebalance"]

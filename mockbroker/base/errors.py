@@ -1,0 +1,11 @@
+"""The base classes of errors of operations on a cluster, by cause."""
+
+from __future__ import annotations
+
+
+class NotFoundError(LookupError):
+    """The base class of errors about a topic, group, member, broker or connection that does not exist."""
+
+
+class ConflictError(ValueError):
+    """The base class of errors of operations that the present state of the cluster does not allow."""

@@ -1,0 +1,38 @@
+"""The operations of an administrator on a classic group: the eviction of a member, and a rebalance on request."""
+
+from __future__ import annotations
+
+from kwire import ErrorCode
+from mockbroker.base.effects import Effects
+from mockbroker.base.event_kinds import EventKind
+from mockbroker.groups.classic import membership, phases, replies
+from mockbroker.groups.classic.state import ClassicGroup
+from mockbroker.groups.events import AdminEvent, Evict, Rebalance
+
+
+def administer(group: ClassicGroup, event: AdminEvent, now: float) -> Effects:
+    """Evict a member or start a rebalance; return the effects."""
+    match event:
+        case Evict():
+            return _evict(group, event, now)
+        case Rebalance():
+            return [] if group.empty else phases.rebalance(group, event.reason, now)
+
+
+def _evict(group: ClassicGroup, event: Evict, now: float) -> Effects:
+    """Remove a member or an unused member id, and answer its pending requests with UNKNOWN_MEMBER_ID.
+
+    Unlike the SyncGroup of a member that leaves, a pending SyncGroup is answered: the member still runs.
+    """
+    if event.member_id in group.pending_members:
+        note = membership.remove_and_note_pending_id(group, EventKind.EXPIRE, event.member_id, event.reason)
+        return [note, *phases.maybe_complete_join_phase(group, now)]
+    member = group.members.get(event.member_id)
+    if member is None:
+        return []
+    effects: Effects = []
+    if member.pending_sync is not None:
+        effects.append(replies.sync_error(member.pending_sync, ErrorCode.UNKNOWN_MEMBER_ID))
+        member.pending_sync = None
+    effects += membership.remove(group, member, EventKind.EXPIRE, event.reason)
+    return effects + phases.rebalance(group, f"{member.member_id} was evicted", now)
