@@ -90,7 +90,7 @@ INJECTED = [
     "kwire/fuzz/mutate",
     "kwire/fuzz/session",
 ]  # name random.Random as the type of what they are given
-SEEDED = ["mockbroker/faults/occurrence"]  # random.Random with the seed of a fault rule
+SEEDED = ["mockbroker/faults/malforming", "mockbroker/faults/occurrence"]  # random.Random with the seed of a fault rule
 COMMANDS = ["kwire/cli/*", "mockbroker/cli/*"]
 
 

@@ -11,6 +11,9 @@ Part: TypeAlias = Literal["frame", "array", "length", "records", "api_versions"]
 INT8, INT16, INT32 = ((-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (8, 16, 32))
 NOT_NEGATIVE = (0, INT32[1])
 POSITIVE = (1, INT32[1])
+MOST_GARBAGE = 1 << 20  # bytes; more would show a client nothing else
+SMALLEST_BOMB = 64  # bytes; a record or message with a value fits into them
+LARGEST_BOMB = 1 << 30  # bytes; compressed about a thousandth of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +60,8 @@ class Form:
 FORMS: Mapping[str, Form] = {
     "length": Form("frame", {"value": Number(*INT32, -1)}, "the frame length has this value"),
     "correlation_id": Form("frame", {"add": Number(*INT32, 1)}, "this number is added to the correlation id"),
-    "truncate": Form("frame", {"bytes": Number(*NOT_NEGATIVE, 8)}, "the frame is complete after so many bytes"),
-    "garbage": Form("frame", {"bytes": Number(*POSITIVE, 64)}, "the body is so many random bytes"),
+    "truncate": Form("frame", {"bytes": Number(*NOT_NEGATIVE, 5)}, "the frame is complete after so many bytes"),
+    "garbage": Form("frame", {"bytes": Number(1, MOST_GARBAGE, 64)}, "the body is so many random bytes"),
     "null_array": Form("array", {"field": FieldPath()}, "an array that cannot be null is null"),
     "negative_length": Form(
         "length", {"field": FieldPath(), "value": Number(INT32[0], -1, -2)}, "a string, array or bytes has this length"
@@ -73,7 +76,7 @@ FORMS: Mapping[str, Form] = {
     "magic": Form("records", {"value": Number(*INT8, 99)}, "the magic of the first batch has this value"),
     "record_count": Form("records", {"value": Number(*INT32, INT32[1])}, "the first batch announces so many records"),
     "decompression_bomb": Form(
-        "records", {"bytes": Number(1, 1 << 30, 100 << 20)}, "a batch is decompressed to so many bytes"
+        "records", {"bytes": Number(SMALLEST_BOMB, LARGEST_BOMB, 100 << 20)}, "a batch is decompressed to so many bytes"
     ),
     "corrupt_values": Form("records", {}, "the values of the records are changed, and the CRC is valid"),
     "duplicate_records": Form("records", {"count": Number(1, 1_000, 1)}, "the batches are sent so many times more"),
