@@ -1,8 +1,8 @@
-"""The cluster of each broker, derived from responses of the whole capture.
+"""The cluster of each broker, derived from responses in the whole capture.
 
-Metadata and DescribeCluster responses contain the cluster id and the brokers; FindCoordinator responses contain a
-broker of the same cluster. An address may belong to different clusters over time, so the latest statement before a
-moment counts.
+Metadata and DescribeCluster responses contain the cluster id and the brokers. A FindCoordinator response contains one
+other broker of the same cluster. An address may belong to different clusters over time; at any time the latest response
+so far decides.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ClusterStatement:
         ts: time of the response, in microseconds since 1970.
         conn_id: id of the connection.
         broker: ``host:port`` of the broker that sent the response.
-        cluster: cluster id; None if the response does not contain it.
+        cluster: cluster id, or None if the response has no cluster id.
         nodes: brokers of the cluster, each as ``id host:port``.
     """
 
@@ -36,12 +36,12 @@ class ClusterStatement:
 
     @property
     def content(self) -> tuple[str, str, str | None, tuple[str, ...]]:
-        """All values except the time. Of statements with the same content, only the first is needed."""
+        """All attributes except the time. Statements with equal content are redundant: only the first is needed."""
         return self.conn_id, self.broker, self.cluster, self.nodes
 
 
 def statement_of(call: Call) -> ClusterStatement | None:
-    """Return the cluster id and the brokers in a call's response; None for other APIs and responses with neither."""
+    """Return the cluster id and the brokers in a response, or None if the response contains neither."""
     response = call.response
     if response is None or call.response_us is None:
         return None
@@ -71,7 +71,7 @@ Changes = list[tuple[int, str]]  # cluster ids of an address, each with the time
 
 
 class Clusters:
-    """The cluster of each broker over time.
+    """The clusters of brokers: for each address, its cluster ids over time.
 
     Args:
         statements: all statements of a capture, in any order.
@@ -91,7 +91,7 @@ class Clusters:
                 for node, address in _parse_nodes(one.nodes):
                     self._listed[address].append((one.ts, one.cluster))
                     self._ids[one.cluster, address] = node
-        without = [(one, self._told(one.conn_id, one.broker, one.ts)) for one in every if one.cluster is None]
+        without = [(one, self._cluster_id(one.conn_id, one.broker, one.ts)) for one in every if one.cluster is None]
         for one, cluster in without:
             for node, address in _parse_nodes(one.nodes):
                 self._ids[cluster, address] = node
@@ -103,7 +103,7 @@ class Clusters:
         several = {one.conn_id for one in every if len(self._stated.get(one.broker, [])) > 1}
         self._own = {conn_id: cluster for conn_id, cluster in self._own.items() if conn_id in several}
         self._listed = {address: _changes(times) for address, times in self._listed.items()}
-        self._named = self._names()
+        self._named = self._shared_cluster_ids()
 
     def __eq__(self, other: object) -> bool:
         """True if both objects return the same clusters for all arguments."""
@@ -112,30 +112,34 @@ class Clusters:
     __hash__ = None  # type: ignore[assignment]
 
     def id_of(self, conn_id: str | None, broker: str | None, ts: int) -> str | None:
-        """Return the id of a broker's cluster; None if no response contains it.
+        """Return the cluster id of a broker, or None if no response shows it.
 
-        If the address belonged to several clusters, the id from this connection is returned, else the latest id up to
-        ``ts``, else the first one after ``ts``.
+        If the address belonged to several clusters, the cluster id received on this connection is returned. Without
+        one, it is the latest cluster id up to ``ts``, else the first after ``ts``.
 
         Args:
+            conn_id: id of the connection.
+            broker: ``host:port`` of the broker.
             ts: time, in microseconds since 1970.
         """
         if broker is None:
             return None
-        return self._told(conn_id, broker, ts) or self._named.get(self._first(broker))
+        return self._cluster_id(conn_id, broker, ts) or self._named.get(self._first(broker))
 
     def of(self, conn_id: str | None, broker: str | None, ts: int) -> str | None:
-        """Return the id of a broker's cluster; if no response contains it, the first address of the brokers listed
-        together; None without a broker.
+        """Return a name for the cluster of a broker, or None without a broker.
+
+        The name is the cluster id. If no response shows the cluster id, the name is an address: the first of all
+        brokers that appear in the same responses as this broker.
         """
         return self.id_of(conn_id, broker, ts) or (None if broker is None else self._first(broker))
 
     def node_id(self, conn_id: str | None, broker: str, ts: int) -> int | None:
-        """Return the node id of a broker; None if no response lists its address."""
+        """Return the node id of a broker, or None if no response lists its address."""
         cluster = self.id_of(conn_id, broker, ts)
         return self._ids.get((cluster, broker), self._ids.get((None, broker)))
 
-    def _told(self, conn_id: str | None, broker: str, ts: int) -> str | None:
+    def _cluster_id(self, conn_id: str | None, broker: str, ts: int) -> str | None:
         if conn_id in self._own:
             return self._own[conn_id]
         for times in (self._stated.get(broker), self._listed.get(broker)):
@@ -153,9 +157,10 @@ class Clusters:
         if first != second:
             self._beside[second] = first
 
-    def _names(self) -> dict[str, str]:
-        """Return cluster ids by the first address of brokers that were listed together, if exactly one cluster id is
-        known for these brokers.
+    def _shared_cluster_ids(self) -> dict[str, str]:
+        """Return the cluster ids of brokers that appear in the same responses.
+
+        The key is the first address of these brokers. Brokers with several known cluster ids are left out.
         """
         ids: dict[str, set[str]] = defaultdict(set)
         for broker in {*self._beside, *self._beside.values()}:
@@ -172,6 +177,6 @@ def _parse_nodes(nodes: Iterable[str]) -> Iterator[tuple[int, str]]:
 
 
 def _changes(times: Sequence[tuple[int, str]]) -> Changes:
-    """Return the times at which the cluster of an address changed, each with the new cluster, in order."""
+    """Return the times at which the cluster of an address changed, each with the new cluster id, in order."""
     ordered = sorted(times)
     return [one for n, one in enumerate(ordered) if not n or one[1] != ordered[n - 1][1]]

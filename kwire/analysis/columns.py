@@ -62,7 +62,10 @@ class Table:
         object.__setattr__(self, "_empty", dict.fromkeys(column.name for column in self.columns))
 
     def row(self, **values: Any) -> Row:
-        """Return a row with these values, and None in all other columns. Raises: ValueError for an unknown column."""
+        """Return a row of the table: these values, and None in all other columns.
+
+        Raises: ValueError for an unknown column.
+        """
         row = {**self._empty, **values}
         if len(row) > len(self._empty):
             unknown = values.keys() - self._empty.keys()
@@ -70,7 +73,7 @@ class Table:
         return row
 
     def sorted(self, rows: Iterable[Row]) -> list[Row]:
-        """Return the rows sorted by the columns in ``order``; None sorts first."""
+        """Return the rows sorted by the columns in ``order``; None is sorted first."""
         kept = list(rows)
         try:
             return sorted(kept, key=itemgetter(*self.order))  # fails only if None is compared with a value
@@ -152,7 +155,7 @@ def arrow_schema(table: Table) -> Any:
 
 
 def printable(value: Any) -> Any:
-    r"""Return text, or a list of text, with ``\udc80`` and so on in place of bytes that are not UTF-8."""
+    r"""Return the text, or list of texts, with an escape such as ``\\udc80`` for each byte that is not UTF-8."""
     if isinstance(value, list):
         return [printable(one) for one in value]
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value

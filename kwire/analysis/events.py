@@ -1,7 +1,8 @@
 """Group events: the rows of ``group_events``, and the names of the kinds of events.
 
-Anything that depends on more than one call (owners, triggers of rebalances) is in ``groups.history``. A topic that a
-call identifies only by id is called ``id:...`` until ``name_topics`` replaces the id by the name from another call.
+An event depends on one call only. Facts that depend on several calls (owners of partitions, triggers of rebalances) are
+computed in ``groups.history``. Some calls contain a topic id without the topic name. Their events have the name
+``id:...``, until ``name_topics`` replaces it by the topic name from another call.
 """
 
 from __future__ import annotations
@@ -126,8 +127,9 @@ class GroupEvent:
 
         Args:
             capture_id: id of the capture.
-            cluster: cluster of the broker; None if unknown.
-            life: number of the group's life, from its creation to its deletion; None if unknown.
+            cluster: cluster of the broker, or None if unknown.
+            life: number of the life of the group, counted from 1; None if unknown. A life ends when the group is
+                deleted.
         """
         ts, group_id, *rest = _values(self)
         return dict(zip(_COLUMNS, (capture_id, ts, group_id, cluster, life, *rest), strict=True))
@@ -156,7 +158,7 @@ _values = attrgetter(*_FIELDS)
 
 @lru_cache(256)
 def error_name(code: int | None) -> str | None:
-    """Return Kafka's name of an error code; the number as text for an unknown code, and None for None."""
+    """Return Kafka's name of an error code; for an unknown code its number as text, for None None."""
     if code is None:
         return None
     try:
@@ -177,7 +179,7 @@ def split_partition(name: str) -> tuple[str, int]:
 
 
 def name_topics(event: GroupEvent, names: Mapping[str, str]) -> GroupEvent:
-    """Return the event with topic ids replaced by topic names; an id without a known name remains.
+    """Return the event with topic names instead of topic ids; a topic id without a known name remains.
 
     Args:
         names: topic names by ``id:...``.

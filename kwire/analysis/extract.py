@@ -1,6 +1,6 @@
-"""Extraction of group events from one call.
+"""Group events of one call.
 
-An event depends only on its call, so calls can be processed in any order and place.
+The events depend on nothing but the call, so calls can be processed in any order and in parallel.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FENCING = {
 
 
 def events_of(call: Call) -> list[GroupEvent]:
-    """Return the group events of a call, in order; empty for calls of other APIs, and without a decoded request."""
+    """Return the group events of a call, in order. Calls without a decoded request, or of other APIs, have none."""
     extract = _EXTRACTORS.get(call.api_key if call.api_key is not None else -1)
     if extract is None or call.request is None or call.request_us is None:
         return []
@@ -41,8 +41,8 @@ class _CallEvents:
 
     Attributes:
         request: decoded request.
-        response: decoded response; None if it was not captured.
-        code: top-level error code of the response; None if it contains none.
+        response: decoded response, or None if it was not captured.
+        code: top-level error code of the response, or None if the response has none.
     """
 
     def __init__(self, call: Call) -> None:
@@ -52,12 +52,12 @@ class _CallEvents:
         self.code: int | None = getattr(self.response, "error_code", None)
 
     def at_request(self, event: str, group: str, protocol: str | None, **more: Any) -> GroupEvent:
-        """Return an event at the time of the request; ``more`` contains further fields of the event."""
+        """Return an event with the time of the request. ``more``: values of other fields of the event."""
         assert self.call.request_us is not None
         return self._event(self.call.request_us, event, group, protocol, more)
 
     def at_response(self, event: str, group: str, protocol: str | None, **more: Any) -> GroupEvent:
-        """Return an event at the time of the response; ``more`` contains further fields of the event."""
+        """Return an event with the time of the response. ``more``: values of other fields of the event."""
         assert self.call.response_us is not None
         return self._event(self.call.response_us, event, group, protocol, more)
 
@@ -120,8 +120,9 @@ def _join(call_events: _CallEvents) -> Iterator[GroupEvent]:
 
 
 def _subscription(request: Any) -> tuple[list[str] | None, list[str] | None]:
-    """Return the topics and the owned partitions in the first protocol that can be decoded; None for both if there is
-    none.
+    """Return the topics and the owned partitions of a JoinGroup request.
+
+    They come from the first protocol whose metadata can be decoded; both are None if there is no such protocol.
     """
     if request.protocol_type != "consumer":
         return None, None
@@ -139,8 +140,9 @@ def _partitions(topics: Iterable[Any]) -> list[str]:
 
 
 def _assigned_partitions(protocol_type: str | None, assignment: bytes) -> list[str] | None:
-    """Return the partitions in an encoded assignment, as ``topic-partition``; None if it cannot be decoded or is not a
-    consumer's.
+    """Return the partitions in an encoded assignment, as ``topic-partition``.
+
+    The result is None if the assignment cannot be decoded or does not belong to a consumer group.
     """
     if protocol_type not in (None, "consumer"):
         return None

@@ -36,13 +36,13 @@ def connection_row(connection: Connection, capture_id: str, clusters: Clusters |
 
 
 def located(row: Row, clusters: Clusters) -> Row:
-    """Return a row of ``connections`` with ``cluster`` and ``node_id`` of the broker."""
+    """Return the row of ``connections`` with the columns ``cluster`` and ``node_id`` filled in."""
     where = row["conn_id"], row["broker"], row["first_ts"]
     return row | {"cluster": clusters.of(*where), "node_id": clusters.node_id(*where)}
 
 
 def problem_row(item: Connection | Problem | Skipped, capture_id: str) -> Row | None:
-    """Return a row of ``problems``; None for a connection that was decoded completely."""
+    """Return a row of ``problems``, or None for a connection that was decoded completely."""
     remark = remark_row(item)
     if remark is None:
         return None
@@ -56,7 +56,7 @@ def frame_row(call: Call, capture_id: str, refusals: Sequence[Refusal], *, bodie
     """Return the row of ``frames`` for a call.
 
     Args:
-        refusals: error codes in the response that are not 0.
+        refusals: errors in the response.
         bodies: include the request and response bodies as JSON.
     """
     both = call.request_us is not None and call.response_us is not None
@@ -96,7 +96,10 @@ def frame_row(call: Call, capture_id: str, refusals: Sequence[Refusal], *, bodie
 
 
 def body_text(body: Any, version: int) -> str | None:
-    """Return a body as one line of JSON; None without a body, or if it has no JSON form in this version."""
+    """Return a body as one line of JSON.
+
+    The result is None if there is no body, or if the body cannot be shown as JSON in this version.
+    """
     if body is None:
         return None
     try:

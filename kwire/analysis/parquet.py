@@ -15,7 +15,7 @@ _PLAIN = re.compile("[^A-Za-z0-9._-]+")
 
 
 def write(folder: Path, capture_id: str, tables: Tables) -> None:
-    """Write each table to a subfolder of ``folder``, as one file per capture; a file of the same capture is
+    """Write each table to a subfolder of ``folder``, as one file per capture; an older file of the same capture is
     replaced.
     """
     import pyarrow.parquet as pq

@@ -97,7 +97,7 @@ def analyse(
 
 
 def _light(call: Call) -> Call:
-    """Return the call without its request and response, so that it can be counted when all connections are known."""
+    """Return the call without its request and response, to save memory until all connections are known."""
     return Call(
         connection=call.connection,
         client=call.client,

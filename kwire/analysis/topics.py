@@ -21,14 +21,14 @@ _NAMING: set[int] = {
 
 
 def topic_names(call: Call) -> dict[str, str]:
-    """Return the topic names in a call's response, by ``id:...``; empty for calls of other APIs."""
+    """Return the topic names in a response, by ``id:...``; empty for APIs whose responses have no topic ids."""
     if call.api_key not in _NAMING or call.response is None:
         return {}
     return {topic_key("", topic): name for topic, name in topics_in(call.api_key, call.response) if topic.int and name}
 
 
 def topic_key(name: str | None, topic_id: Any) -> str:
-    """Return the name, or ``id:...`` if only the id is known."""
+    """Return the topic name, or ``id:...`` if only the topic id is known."""
     return name or f"id:{uuid_text(topic_id)}"
 
 

@@ -1,8 +1,8 @@
 """Ends of transactions, from calls of their producers, and the outcome of offsets committed in them.
 
-EndTxn commits or aborts a transaction. A coordinator aborts one itself when another producer initialises the
-transactional id, or on timeout, after which the producer is fenced. Source: KIP-98, KIP-890, and Kafka's
-TransactionCoordinator.
+EndTxn commits or aborts a transaction. The coordinator itself aborts a transaction in two cases: another producer
+initialises the transactional id, or the transaction times out. After a timeout the producer is fenced. Source: KIP-98,
+KIP-890, and Kafka's TransactionCoordinator.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ CLEANUP_US = 20_000_000  # microseconds
 
 @dataclass(slots=True, frozen=True)
 class Ending:
-    """A call that ended a transaction, or may have ended it.
+    """A call that ended a transaction, or that may have ended a transaction.
 
     Attributes:
-        ts: time of the request for EndTxn, else of the response; in microseconds.
+        ts: time in microseconds: of the request for EndTxn, of the response for other calls.
         kind: COMMIT, ABORT, INIT or FENCED.
         answered: True if the response was captured.
-        timeout_ms: timeout of the transactions that begin after an INIT, in milliseconds; else None.
+        timeout_ms: for INIT, the timeout of the transactions that follow, in milliseconds; else None.
     """
 
     ts: int
@@ -60,7 +60,7 @@ class Ending:
 
 
 def endings(call: Call) -> Iterator[Ending]:
-    """Yield the ends of transactions that a call of a transactional producer shows."""
+    """Yield the ends of transactions that a call of a transactional producer contains."""
     request = call.request
     if call.api_key not in _OF_PRODUCERS or request is None or call.request_us is None:
         return
@@ -85,7 +85,7 @@ def endings(call: Call) -> Iterator[Ending]:
 
 
 def _producer(request: object) -> tuple[str | None, int, int]:
-    """Return transactional id, producer id and epoch; AddPartitionsToTxn v0-v3 names these fields differently."""
+    """Return transactional id, producer id and producer epoch. Their field names differ in AddPartitionsToTxn v0-v3."""
     of, old = attrgetter("transactional_id", "producer_id", "producer_epoch"), "v3_and_below_"
     if hasattr(request, f"{old}producer_id"):
         of = attrgetter(*(f"{old}{name}" for name in ("transactional_id", "producer_id", "producer_epoch")))
@@ -114,13 +114,14 @@ class Transactions:
             self._of[where.id_of(one.conn_id, one.broker, one.ts), one.transactional_id].append(one)
 
     def outcome(self, event: GroupEvent, cluster: str | None, last: int) -> tuple[str, int | None]:
-        """Return the outcome of an offset commit, and the time at which its transaction was decided.
+        """Return the outcome of an offset commit, and the time at which its transaction ended.
 
-        The outcome is COMMITTED, ABORTED, REFUSED or NOT_KNOWN. The time is in microseconds; None if nothing was
-        decided, or for a commit without a transaction.
+        The outcome is COMMITTED, ABORTED, REFUSED or NOT_KNOWN. The time is in microseconds; it is None if the
+        transaction has no known end, and for a commit without a transaction.
 
         Args:
-            cluster: id of the group's cluster; None if unknown.
+            event: event of the commit.
+            cluster: id of the group's cluster, or None if unknown.
             last: time of the group's last event, in microseconds.
         """
         if event.error_code:
@@ -136,7 +137,7 @@ class Transactions:
         return decided, ts
 
     def _timeline(self, cluster: str | None, name: str) -> _Timeline:
-        """Return the ends of a transactional id in a cluster, including ends at brokers of unknown cluster."""
+        """Return the ends of a transactional id's transactions in a cluster and at brokers of unknown cluster."""
         if (cluster, name) not in self._joined:
             endings = [one for where in {cluster, None} for one in self._of.get((where, name), ())]
             self._joined[cluster, name] = _Timeline(sorted(endings, key=attrgetter("ts", "conn_id", "kind")))
@@ -156,8 +157,12 @@ class _Timeline:
         return (self._endings[n] for n in range(bisect_right(self._times, ts), len(self._endings)))
 
     def times_out(self, ts: int) -> int | None:
-        """Return the latest time at which the coordinator aborts a transaction with a commit at ``ts``, in
-        microseconds; None if the transaction timeout is unknown.
+        """Return when the coordinator aborts a transaction at the latest, in microseconds.
+
+        The result is None if the transaction timeout is unknown.
+
+        Args:
+            ts: time of a commit in the transaction, in microseconds.
         """
         place = bisect_right(self._inits, ts, key=attrgetter("ts"))
         timeout = self._inits[place - 1].timeout_ms if place else None
@@ -165,10 +170,12 @@ class _Timeline:
 
 
 def _decide(later: Iterable[Ending], identity: tuple[int | None, int | None]) -> tuple[str, int | None]:
-    """Return the outcome of a producer's offset commit, and the time of the deciding end; None if no end decides it.
+    """Return the outcome of a producer's offset commit, and the time of the call that decided it.
+
+    The time is None if no later call decides the outcome.
 
     Args:
-        later: ends after the commit, in order.
+        later: ends of transactions after the commit, in order.
         identity: producer id and producer epoch of the commit.
     """
     end_txn: Ending | None = None

@@ -1,4 +1,4 @@
-"""Periods in which calls of a group may be missing: bytes of its connections were lost, truncated or not decodable.
+"""Periods in which calls of a group may be missing, because bytes were lost, truncated or not decodable.
 
 Each connection is processed alone; the periods of a group are combined at the end.
 """
@@ -27,7 +27,7 @@ class Unread:
         end: end, in microseconds since 1970.
         conn_id: id of the connection.
         broker: ``host:port`` of the broker.
-        group_id: group of the missing calls; None for all groups of the broker.
+        group_id: group of the missing calls; None if the calls may be of any group of the broker.
     """
 
     begin: int
@@ -39,11 +39,11 @@ class Unread:
 
 @dataclass(slots=True)
 class Watch:
-    """The periods of one connection in which calls may be missing.
+    """A recorder of the periods in which calls of one connection may be missing.
 
     Attributes:
         groups: ids of the groups in calls of the connection.
-        times: periods by group id, in microseconds; None for all groups of the broker.
+        times: periods by group id, in microseconds; the key None is for all groups of the broker.
         count: number of periods.
     """
 
@@ -52,7 +52,7 @@ class Watch:
     count: int = 0
 
     def note(self, call: Call, events: Iterable[GroupEvent]) -> None:
-        """Record the groups in a call's events, and a period if the call was not decoded."""
+        """Record the groups in the events of a call; if the call was not decoded, also record a period."""
         if call.api_key not in GROUP_APIS:
             return
         self.groups.update(event.group_id for event in events)
@@ -70,7 +70,7 @@ class Watch:
             self.count += 1
 
     def finish(self, connection: Connection) -> list[Unread]:
-        """Return the periods of a connection that has ended, including the periods of its lost frames."""
+        """Return the periods of a connection that ended, with the periods in which the connection lost frames."""
         if connection.status == KAFKA:
             for begin, end in connection.lost:
                 for group in self.groups or (None,):
@@ -94,13 +94,14 @@ class Blanks:
 
 
 def of_group(periods: Iterable[Unread], group_id: str) -> list[Unread]:
-    """Return the periods of one group id, in any cluster, including periods for all groups of a broker."""
+    """Return the periods of one group id in every cluster. Periods for all groups of a broker are included."""
     return [one for one in periods if one.group_id in (None, group_id)]
 
 
 def in_cluster(periods: Iterable[Unread], cluster: str | None, clusters: Clusters) -> Blanks:
-    """Return the periods of a cluster, including periods of brokers of unknown cluster; all periods if ``cluster`` is
-    None.
+    """Return the periods of the brokers of one cluster.
+
+    Periods of brokers of unknown cluster are included. If ``cluster`` is None, all periods are returned.
     """
     located = ((clusters.id_of(one.conn_id, one.broker, one.begin), one) for one in periods)
     return Blanks(one for where, one in located if where is None or cluster is None or where == cluster)

@@ -62,7 +62,7 @@ def removed_in_4(api_key: int, version: int) -> bool:
 
 
 def api_name(api_key: int | None) -> str | None:
-    """Return Kafka's name of an API; its key if it is unknown."""
+    """Return Kafka's name of an API; for an unknown API the API key as text."""
     if api_key is None:
         return None
     return APIS[api_key].name if api_key in APIS else str(api_key)
@@ -77,7 +77,7 @@ class Refusal:
 
     Attributes:
         code: error code.
-        group: group id that the error is about, or None.
+        group: id of the group with the error, or None.
         topic: topic name, or ``id:...``, or None.
         partition: partition number, or None.
     """
@@ -90,12 +90,12 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class _ErrorFields:
-    """The names of the fields of a message class that matter for error codes.
+    """The fields of a message class that are needed to find its error codes.
 
     Attributes:
         codes: fields that are error codes.
         inside: fields whose structs contain error codes.
-        names: fields with the group, topic or partition of an error.
+        names: fields that name the group, topic or partition of an error.
     """
 
     codes: tuple[str, ...]
@@ -223,7 +223,7 @@ class Usage:
         self._latency: dict[tuple[int, int, int, str], list[int]] = defaultdict(list)
 
     def add(self, call: Call, refusals: Iterable[Refusal]) -> None:
-        """Count a call. ``refusals``: the error codes of its response."""
+        """Count a call. ``refusals``: errors in the response."""
         if call.api_key is None or call.request_us is None:
             return
         version = call.api_version or 0
@@ -258,15 +258,18 @@ class Usage:
         return rows_by_table
 
     def drain_waits(self) -> Iterator[tuple[int, int, int, str, list[int]]]:
-        """Return and remove the latencies: start of the minute, API key, version, broker, and latencies, all in
-        microseconds. Another object can then count them.
+        """Yield and remove the recorded latencies, so that another Usage can count them.
+
+        Each element is (start of the minute, API key, version, broker, latencies). The start and the latencies are in
+        microseconds.
         """
         latencies, self._latency = self._latency, defaultdict(list)
         return ((*about, waits) for about, waits in latencies.items())
 
     def refused(self, capture_id: str) -> Iterator[Row]:
-        """Yield the rows of ``errors`` for each connection, with the additional columns ``conn_id`` and ``broker``,
-        without cluster.
+        """Yield the rows of ``errors``, counted for each connection separately.
+
+        The rows have the additional columns ``conn_id`` and ``broker``, and no cluster.
         """
         for (connection, broker, key, code, client, group, topic, partition), count in self._errors.items():
             row = tables.ERRORS.row(
@@ -317,11 +320,12 @@ class Usage:
 
 
 def errors(refused: Iterable[Row], names: Mapping[str, str], clusters: Clusters) -> Iterable[Row]:
-    """Return the rows of ``errors``, summed over connections, with topic names and cluster.
+    """Return the rows of ``errors``, with the counts of all connections added, topic names and the cluster.
 
     Args:
-        refused: rows from ``Usage.refused``; they are modified.
+        refused: rows from ``Usage.refused``; the function modifies them.
         names: topic names by ``id:...``.
+        clusters: clusters of the brokers.
     """
     totals: dict[tuple[Any, ...], Row] = {}
     for row in refused:
@@ -356,5 +360,5 @@ def latency_row(capture_id: str, bucket: int, key: int, version: int, broker: st
 
 
 def percentile(ordered: list[int], percent: int) -> int:
-    """Return the nearest-rank percentile: the smallest value that at least ``percent`` of the values do not exceed."""
+    """Return the nearest-rank percentile: the smallest value such that ``percent`` % of all values are not larger."""
     return ordered[max(-(-len(ordered) * percent // 100) - 1, 0)]

@@ -1,7 +1,7 @@
-"""Captured traffic: packets to byte streams to requests and responses (extra ``kwire[capture]``).
+"""Captured traffic: from packets to byte streams to requests and responses (extra ``kwire[capture]``).
 
-``read(paths)`` reads files in one process. Building blocks: ``splits`` and ``read_segments`` read parts of a file,
-``Conversation`` turns the segments of one connection into calls.
+``read(paths)`` reads capture files in one process. Programs that divide the work use its parts: ``splits`` and
+``read_segments`` read parts of a file, and ``Conversation`` converts the segments of one connection to calls.
 """
 
 from kwire.extras import missing

@@ -1,4 +1,4 @@
-"""Reading captures in one process, from files to calls: ``read``."""
+"""Reading of captures in one process, from files to calls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ Item = Call | Connection | Problem | Skipped
 
 @contextmanager
 def paused_garbage_collection() -> Iterator[None]:
-    """Pause the cyclic garbage collector: many objects are created that live long and are in no cycle."""
+    """Pause the cyclic garbage collector inside the block.
+
+    The block creates many objects that live long and are not in cycles.
+    """
     was = gc.isenabled()
     gc.disable()
     try:
@@ -41,7 +44,7 @@ class Conversations:
 
     Args:
         make: function that creates a Conversation from its key and its first segment.
-        most: maximum number of open connections; the connection that is inactive longest is ended.
+        most: maximum number of open connections. Above it, the connection that has been inactive longest is ended.
     """
 
     def __init__(self, make: Callable[[Key, Row], Conversation], most: int = MAX_CONNECTIONS) -> None:
@@ -50,7 +53,7 @@ class Conversations:
         self.most = most
 
     def add_segments(self, segments: Segments) -> list[Call | Connection]:
-        """Process segments; return the calls they complete, in order of time, and ended connections."""
+        """Process segments. Return the calls that they complete, in order of time, and the connections that end."""
         calls: list[Call] = []
         ended: list[Connection] = []
         with paused_garbage_collection():
@@ -118,18 +121,19 @@ class Conversations:
 
 
 def when(call: Call) -> tuple[int, int]:
-    """Return the time at which a call was complete, in microseconds, and the number of the call, for sorting."""
+    """Return a sort key of a call: the time of its completion, in microseconds, and its number."""
     return (call.response_us if call.response_us is not None else call.request_us or 0), call.number
 
 
 class Reading:
-    """One pass over a capture: yields calls, connections when they end, and problems of files; skipped packets at the
-    end.
+    """One pass over a capture. It yields calls, connections when they end, problems of files, and finally skipped
+    packets.
 
-    Calls are in the order of completion within the data of one read; unanswered ones follow when their connection ends.
+    The calls of one read are in the order of their completion. Calls without a response follow when their connection
+    ends.
 
     Attributes:
-        topic_names: topic names by id, as captured so far; ``name_of`` reads the whole capture for a missing one.
+        topic_names: topic names by topic id, as captured so far. ``name_of`` searches the whole capture.
     """
 
     def __init__(
@@ -184,7 +188,7 @@ class Reading:
         return damage(self.problems, self.skipped)
 
     def notes(self) -> list[str]:
-        """Return lines about skipped packets and connections so far, one for each kind."""
+        """Return a line for each reason for which packets were skipped or connections not decoded so far."""
         return notes(self.skipped, self.remarks)
 
     def calls(self) -> Iterator[Call]:
@@ -192,7 +196,7 @@ class Reading:
         return (item for item in self if isinstance(item, Call))
 
     def name_of(self, topic_id: UUID) -> str | None:
-        """Return the name of a topic from anywhere in the capture; None if the capture does not contain it."""
+        """Return the name of a topic, or None; reads the whole capture if necessary."""
         if topic_id not in self.topic_names and not self._is_whole:
             self._is_whole = True
             again = Reading(self.files, ports=self.ports, bodies=NAMING_APIS)
@@ -253,15 +257,15 @@ def read(
     redacted: bool = True,
     progress: Callable[[int], object] | None = None,
 ) -> Reading:
-    """Return a capture for iteration; files are read only while it is iterated.
+    """Return the calls of a capture for iteration. Files are read during the iteration.
 
     Args:
         paths: files, or folders of them, that belong together.
         ports: ports of brokers; other traffic is ignored.
-        bodies: API keys whose bodies are decoded; None for all. Of other APIs only headers are.
+        bodies: API keys whose bodies are decoded, or None for all. For other APIs only headers are decoded.
         raw: also keep the frames as bytes.
         redacted: redact secrets.
-        progress: called with the number of bytes read; for a gzip file or frame log at its end.
+        progress: function that is called with the number of bytes read; for a gzip file or frame log only at its end.
 
     Raises: OSError for a path that does not exist.
     """

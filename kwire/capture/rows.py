@@ -57,16 +57,17 @@ def _second(second: int) -> str:
 
 
 def time_text(time_us: int) -> str | None:
-    """Return a time in UTC with microseconds; None outside of the years 1 to 9999."""
+    """Return a time as text in UTC with microseconds, or None for a time outside of the years 1 to 9999."""
     if not FIRST <= time_us <= LAST:
         return None
     return f"{_second(time_us // US)}.{time_us % US:06d}Z"
 
 
 def in_order(items: Iterable[Item]) -> Iterator[tuple[Call, bool] | Connection | Problem | Skipped]:
-    """Yield frames sorted by time, each as its call and True for a response, with a buffer of WAITING frames.
+    """Yield frames in order of time: the call of each frame, and True for its response.
 
-    Remarks are yielded in between: a connection at its end, damage and skipped packets of a file at their position.
+    A buffer of WAITING frames is sorted. Connections are yielded when they end, and damage and skipped packets of a
+    file at their position.
     """
     buffered: list[tuple[int, int, Call | Connection, bool]] = []
 
@@ -144,15 +145,15 @@ def row_of(call: Call, is_response: bool) -> Row:
 
 
 def body_of(call: Call, is_response: bool, context: Context = PLAIN) -> Row | None:
-    """Return the body of a frame as JSON; None if it was not decoded."""
+    """Return the body of a frame as JSON, or None if it was not decoded."""
     body, version = (call.response, call.response_version) if is_response else (call.request, call.api_version)
     return None if body is None or version is None else form_of(body, version, context)
 
 
 def remark_row(item: Connection | Problem | Skipped) -> Row | None:
-    """Return the row about frames that could not be decoded; None for a connection that was decoded completely.
+    """Return a row about frames that could not be decoded, or None for a connection that was decoded completely.
 
-    A row about damage contains ``error``; a row about a connection or skipped packets contains ``reason`` and ``note``.
+    A row about damage has ``error``. A row about a connection or about skipped packets has ``reason`` and ``note``.
     """
     row: Row = dict.fromkeys(COLUMNS)
     match item:
@@ -181,8 +182,8 @@ def rows(
     """Yield the rows of frames and remarks, in order of time.
 
     Args:
-        where: filter for all rows except damage.
-        needs_body: True if the filter uses bodies.
+        where: function that selects rows; rows about damage are always yielded.
+        needs_body: True if ``where`` uses bodies.
     """
     for item in in_order(items):
         if not isinstance(item, tuple):

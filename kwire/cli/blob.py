@@ -1,4 +1,4 @@
-"""``kwire blob``: messages with versions of their own, stored inside other messages or in a log."""
+"""``kwire blob``: messages that are stored inside other messages or in a log, with versions of their own."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def _filter(where: str | None) -> tuple[Callable[[Row], bool] | None, set[str]]:
 
 
 def columns() -> dict[str, Column]:
-    """Return the columns that a filter can use."""
+    """Return the columns that the option ``--where`` can use."""
     values: dict[str, Sequence[str]] = {
         "api_name": [api.name for api in APIS.values()],
         "direction": DIRECTIONS,
@@ -102,7 +102,7 @@ def columns() -> dict[str, Column]:
 
 
 def _opened(output: str | None) -> AbstractContextManager[IO[bytes]]:
-    """Open the output for writing, as a context manager; stdout, if ``output`` is None, is not closed at the end."""
+    """Open the output for writing, as a context manager. Without ``output`` this is stdout, which stays open."""
     if output is None:
         return nullcontext(sys.stdout.buffer)
     try:
@@ -112,7 +112,7 @@ def _opened(output: str | None) -> AbstractContextManager[IO[bytes]]:
 
 
 def _write(rows: Iterator[Row], form: str, out: IO[bytes]) -> bool:
-    """Write the rows in the requested format; return True if there was at least one row."""
+    """Write the rows in the chosen format; return whether there was a row."""
     first = next(rows, None)
     if first is not None:
         rows = chain((first,), rows)

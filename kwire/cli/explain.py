@@ -96,13 +96,13 @@ def explain_lines(source_frame: frames.FrameLine, form: Callable[[Explanation], 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A piece with its position.
+    """A piece of an explanation, with its position.
 
     Attributes:
         piece: the piece.
-        depth: number of pieces around the piece.
+        depth: number of pieces that contain this piece.
         data: bytes that the offsets of the piece refer to: the frame, or decompressed data.
-        within: path of the compressed field that contains the piece; empty for a piece of the frame itself.
+        within: path of the compressed field that contains the piece; "" if the piece is in the frame itself.
     """
 
     piece: Piece
@@ -120,7 +120,7 @@ def places(explanation: Explanation, depth: int = 0, within: str = "") -> Iterat
 
     Args:
         depth: depth of the outermost pieces.
-        within: path of the compressed field that the explanation describes; empty for a frame.
+        within: path of the compressed field that the explanation describes; "" for a frame.
     """
     pending = [(depth, piece) for piece in reversed(explanation.pieces)]
     while pending:
@@ -132,7 +132,7 @@ def places(explanation: Explanation, depth: int = 0, within: str = "") -> Iterat
 
 
 def json_lines(explanation: Explanation, flat: bool) -> Lines:
-    """Yield one JSON object per piece; with ``flat`` only pieces with bytes that belong to no inner piece."""
+    """Yield one JSON object per piece; with ``flat``, leave out pieces whose bytes all belong to inner pieces."""
     for place in places(explanation):
         piece = place.piece
         if flat and not piece.own and piece.type != UNREAD:
@@ -157,7 +157,7 @@ class Row:
 
     Attributes:
         value: text of the value, to the right of the other cells.
-        more: text after the value; on lines of its own if it does not fit.
+        more: text after the value; on separate lines if it does not fit.
         unread: True for bytes that could not be decoded.
     """
 
@@ -195,7 +195,9 @@ class TextForm:
         yield ""
 
     def widths(self, rows: Sequence[Row]) -> tuple[list[int], int]:
-        """Return the widths of the columns before the value, and the indentation per tree level, in characters."""
+        """Return the widths of the columns before the value, and the indentation per level of the tree, in
+        characters.
+        """
         offset, data = (max((len(cell) for cell in cells), default=0) for cells in zip(*map(_ends, rows), strict=True))
         kind = max((len(row.type) for row in rows if " " not in row.type), default=0)
         room, name = 0, 0
@@ -208,11 +210,12 @@ class TextForm:
         return [offset, data, name, kind], step
 
     def laid_out(self, row: Row, widths: Sequence[int], step: int) -> Iterator[str]:
-        """Yield the text lines of a row, aligned to the columns; a cell that is too long moves the following cells.
+        """Yield the text lines of a row, with aligned columns; a cell that is too long shifts the following cells.
 
         Args:
+            row: the row.
             widths: widths of the columns before the value, in characters.
-            step: indentation per tree level, in characters.
+            step: indentation per level of the tree, in characters.
         """
         cells = (
             ("offset", row.offset),
@@ -253,7 +256,7 @@ class TextForm:
                 yield Row("", "", "", 0, "", more=one_line(piece.error), unread=True)
 
     def unread_rows(self, place: Place) -> Iterator[Row]:
-        """Yield rows with the first bytes of a piece that could not be decoded, and the reason."""
+        """Yield the rows for bytes that could not be decoded: the first bytes, and the reason."""
         piece, reason = place.piece, one_line(place.piece.error)
         sign = "+" * bool(place.within)
         first = place.own[:SHOWN_BYTES].hex()
@@ -264,7 +267,7 @@ class TextForm:
             yield Row("", f"+{more}", "", 0, "")
 
     def offset(self, place: Place) -> str:
-        """Return the offset cell: the offset of the first byte, and for a node with fields also of the last byte."""
+        """Return the text of the offset column: the first byte, and for a piece with fields also the last byte."""
         piece, sign = place.piece, "+" * bool(place.within)
         if self.flat or not piece.fields:
             return f"{sign}{piece.offset}"
@@ -299,7 +302,10 @@ def cut(text: str, width: int) -> str:
 
 
 def value_text(piece: Piece) -> tuple[str, str]:
-    """Return the value of a piece as text (strings in quotes, bytes as their size), and a note about the value."""
+    """Return the value of a piece as text, and a note about the value.
+
+    Strings are in quotes; for bytes the text is their size.
+    """
     note = one_line(piece.note)
     if piece.type in WITHOUT_VALUE:
         return "", note
@@ -329,7 +335,7 @@ def bytes_text(content: bytes) -> str:
 
 
 def painter() -> Callable[[str, str], str]:
-    """Return the function that styles a cell: colours on a terminal, unless NO_COLOR is set."""
+    """Return the function that colours a cell. Colours are used only on a terminal, and not if NO_COLOR is set."""
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         return lambda name, text: click.style(text, **STYLES[name]) if text else ""
     return lambda _, text: text

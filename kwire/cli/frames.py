@@ -1,4 +1,4 @@
-"""Input of frames, shared by ``kwire decode`` and ``kwire explain``: JSON lines or hex."""
+"""Reading of frames, for ``kwire decode`` and ``kwire explain``: JSON lines or hex."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class FrameLine:
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """Values from the command line for frames whose input line does not contain them."""
+    """Options of the command line, used for frames whose input line lacks these values."""
 
     direction: str
     api_key: int | None
@@ -62,8 +62,9 @@ class Defaults:
 
 
 def _integer(line: Mapping[str, Any], key: str, default: int | None) -> int:
-    """Return the integer ``key`` of the line, or the default from the command line. Raises: LineError if
-    neither exists.
+    """Return the integer of a key in the line, or the default from the command line.
+
+    Raises: LineError if both are missing.
     """
     if line.get(key) is None and default is None:
         raise lines.LineError(f"missing: add it to the line, or use --{key.replace('_', '-')}", key)
@@ -71,7 +72,9 @@ def _integer(line: Mapping[str, Any], key: str, default: int | None) -> int:
 
 
 def arguments(command: C) -> C:
-    """Add the argument and the options of commands that read frames: source, response, api_key, api_version."""
+    """Add the argument and options of commands that read frames to a command: source, response, api_key,
+    api_version.
+    """
     for decorate in (
         click.option("--api-version", type=int, help="API version of responses whose line does not contain it."),
         click.option("--api-key", type=int, help="API key of responses whose line does not contain it."),
@@ -88,7 +91,7 @@ def work_through(source: str, work: lines.Work, *, text: bool = False) -> None:
     Args:
         source: path of a file, ``-`` for stdin, or the hex of one frame.
         work: function that returns the result for an input line.
-        text: True if the output is text, so errors go to stderr only.
+        text: True if the output is text; then errors are printed only on stderr.
     """
     if HEX.fullmatch(source) and not os.path.exists(source):
         lines.report("<argument>", iter([" ".join(source.split()).encode()]), work, text=text)

@@ -115,6 +115,7 @@ def text(group: dict[str, Any], *, several: bool = False, assignor: str | None =
     """Yield the lines of text that describe a group.
 
     Args:
+        group: the group, from ``by_group.groups``.
         several: True if groups of other clusters have the same id.
         assignor: name of the assignor of ``--what-if``; None without the option.
     """
@@ -151,7 +152,7 @@ def text(group: dict[str, Any], *, several: bool = False, assignor: str | None =
 
 
 def _what_if(group: dict[str, Any], assignor: str, names: dict[str, str]) -> Iterator[str]:
-    """Yield lines with the results of another assignor: totals, then the generations whose assignments differ."""
+    """Yield the lines for another assignor: totals, then the generations with a different assignment."""
     generations, total = group["what_if"]["generations"], group["what_if"]["sum"]
     if total is None:
         why = next((row["note"] for row in generations), None)
@@ -227,7 +228,7 @@ def _rebalance(rebalance: dict[str, Any], names: dict[str, str]) -> Iterator[str
 
 
 def _restart(restart: dict[str, Any], names: dict[str, str]) -> str:
-    """Return the line for a static member that restarted without a rebalance."""
+    """Return the line about a static member that restarted without a rebalance."""
     member = names.get(restart["trigger_member"], restart["trigger_client"] or "")
     away = "" if restart["stw_ms"] is None else f" after {_ms(restart['stw_ms'])}"
     return f"  {_clock(restart['ts'])}  generation {restart['generation']} continues: restart: {member}{away} - " + str(

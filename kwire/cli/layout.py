@@ -58,7 +58,7 @@ def command(api: str, version: int | None, request: bool, response: bool, source
 
 
 def find(name: str) -> Api:
-    """Return the API called ``name``. Raises: click.UsageError, which names the most similar API if there is one."""
+    """Return the API with this name. Raises: click.UsageError, with the most similar name if there is one."""
     try:
         return api_named(name)
     except KeyError:

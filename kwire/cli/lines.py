@@ -1,7 +1,7 @@
-"""Input and output of the subcommands that process input line by line.
+"""Input and output of the commands that process one line at a time.
 
-An invalid line does not stop the others: ``{"error": ...}`` takes its place on stdout, one line on stderr describes the
-error, and the exit code is 1.
+An invalid line does not stop the command. On stdout, ``{"error": ...}`` takes the place of its result; stderr gets one
+line about the error; the exit code is 1.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ OBJECTS = 100_000  # allocations between two runs of the cyclic garbage collecto
 
 
 class LineError(ValueError):
-    """An input line that the subcommand cannot process.
+    """An input line that the command cannot process.
 
     Attributes:
-        path: the invalid or missing key; empty if the line as a whole is invalid.
+        path: the invalid or missing key; "" if the whole line is invalid.
     """
 
     def __init__(self, reason: str, path: str = "") -> None:
@@ -101,8 +101,9 @@ def lines(stream: BinaryIO, name: str) -> Iterator[bytes]:
 
 
 def error_form(error: Exception) -> dict[str, Any]:
-    """Return the object to print in place of a result. ``offset`` is null if the error does not refer to a byte of the
-    frame.
+    """Return the JSON object to print in place of a result.
+
+    ``offset`` is null if the error does not refer to a byte of the frame.
     """
     message = "the JSON is nested too deeply" if isinstance(error, RecursionError) else str(error)
     path = error.path if isinstance(error, (LineError, DecodeError, EncodeError)) else ""
@@ -137,7 +138,7 @@ def _value(line: Mapping[str, Any], key: str, default: Any) -> Any:
 
 
 def integer(line: Mapping[str, Any], key: str, default: int | None = None) -> int:
-    """Return the integer value of a key; null counts as missing. Raises: LineError."""
+    """Return the integer value of a key, or ``default`` if the key is missing or null. Raises: LineError."""
     value = _value(line, key, default)
     if isinstance(value, bool) or not isinstance(value, int):
         raise LineError(f"expected an integer, got {_kind(value)}", key)
@@ -145,7 +146,7 @@ def integer(line: Mapping[str, Any], key: str, default: int | None = None) -> in
 
 
 def member(line: Mapping[str, Any], key: str, default: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return the object that is the value of a key; null counts as missing. Raises: LineError."""
+    """Return the value of a key, a JSON object, or ``default`` if the key is missing or null. Raises: LineError."""
     value = _value(line, key, default)
     if not isinstance(value, dict):
         raise LineError(f"expected an object, got {_kind(value)}", key)
@@ -153,7 +154,10 @@ def member(line: Mapping[str, Any], key: str, default: dict[str, Any] | None = N
 
 
 def hexadecimal(line: Mapping[str, Any], key: str, default: str | None = None) -> bytes:
-    """Return the bytes that a key contains in hex; null counts as missing. Raises: LineError."""
+    """Return the bytes of a key whose value is hex, or of ``default`` if the key is missing or null.
+
+    Raises: LineError.
+    """
     value = _value(line, key, default)
     if not isinstance(value, str):
         raise LineError(f"expected hex, got {_kind(value)}", key)
@@ -190,15 +194,14 @@ def _print(result: Result) -> None:
 
 
 def columns() -> int:
-    """Return the width of text output in characters: the width of the terminal, or WIDTH if stdout is
-    not a terminal.
-    """
+    """Return the width of text output in characters: of the terminal, or WIDTH if stdout is not a terminal."""
     return shutil.get_terminal_size((WIDTH, 0)).columns if sys.stdout.isatty() else WIDTH
 
 
 def writable(output: str | Path | None, inputs: Iterable[str] = ()) -> None:
-    """Check an output path before the work starts. Raises: click.UsageError if the path is an input or its folder is
-    missing.
+    """Check an output path before the work begins.
+
+    Raises: click.UsageError if the path is also an input, or if its folder does not exist.
     """
     if output is None:
         return
@@ -212,9 +215,9 @@ def writable(output: str | Path | None, inputs: Iterable[str] = ()) -> None:
 
 @contextmanager
 def rare_garbage_collection() -> Iterator[None]:
-    """Run the cyclic garbage collector rarely inside the ``with`` block.
+    """Run the cyclic garbage collector only rarely inside the block.
 
-    Rows are millions of objects without cycles, so the collector would take a fifth of the time and find nothing.
+    The rows are millions of objects without cycles: the collector would need a fifth of the time and find nothing.
     """
     before = gc.get_threshold()
     gc.set_threshold(OBJECTS, 20, 20)
@@ -228,10 +231,12 @@ def rare_garbage_collection() -> Iterator[None]:
 def progress(paths: Iterable[str], *, hidden: bool = False) -> Iterator[Callable[[int], object] | None]:
     """Show a progress bar of the bytes read from captures, if stderr is a terminal.
 
-    The context manager returns the function to call with each number of bytes read; None without a progress bar.
+    The value of the context manager is a function to call with each number of bytes read, or None without a progress
+    bar.
 
     Args:
-        hidden: True for no bar, because the output itself goes to the terminal.
+        paths: paths of the captures.
+        hidden: True for no progress bar, because the output itself goes to the terminal.
 
     Raises: OSError.
     """
@@ -247,7 +252,7 @@ def progress(paths: Iterable[str], *, hidden: bool = False) -> Iterator[Callable
 
 
 def needed(package: str, extra: str) -> None:
-    """Check that a package is installed, before the work starts. Raises: ClickException, which names the pip extra."""
+    """Check that a package is installed, before the work begins. Raises: ClickException with the name of the extra."""
     if find_spec(package) is None:
         raise click.ClickException(f"{package} is missing: pip install 'kwire[{extra}]'")
 

@@ -1,9 +1,8 @@
-"""Fuzzing: values at the edges of every message, mutated frames, and sending them to a broker.
+"""Fuzzing: values at the edges of every message, mutated frames, and a fuzzer that sends them to a broker.
 
-``strategies`` defines Hypothesis strategies and is the only module here that needs Hypothesis (extra ``kwire[fuzz]``).
-``values`` and ``mutate`` generate values and frames from a ``random.Random`` and need no extra. docs/fuzzing.md shows
-how
-to use them.
+``strategies`` has Hypothesis strategies and is the only module here that needs Hypothesis (extra ``kwire[fuzz]``).
+``values`` and ``mutate`` create values and frames with a ``random.Random`` and need no extra. docs/fuzzing.md shows how
+to use all of them.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Edge cases: the values and lengths that fuzzing prefers."""
+"""Edge cases: the values and lengths that fuzzing uses most."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Findings: files that describe how to reproduce a broker's misbehaviour, and their minimisation. No sockets are used
-here.
+"""Findings: files that describe how to reproduce a failure of a broker, and their minimisation.
+
+This module uses no sockets.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ FORM = 1  # version of the file format
 
 
 class FindingError(ValueError):
-    """A file that is not a finding."""
+    """A file that does not contain a finding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A broker's misbehaviour, with the requests that reproduce it.
+    """A failure of a broker, with the requests that reproduce it.
 
     Attributes:
-        kind: kind of misbehaviour, one of KINDS.
-        detail: description of the misbehaviour.
+        kind: kind of failure, one of KINDS.
+        detail: description of the failure.
         seed: seed of the run.
         case: number of the case in the run.
-        names: names of the original run.
-        steps: requests that were sent, with the names of the original run.
+        names: topic, group and member names of the run that found the failure.
+        steps: requests that were sent in that run.
     """
 
     kind: str
@@ -53,8 +54,9 @@ class Finding:
 
     @property
     def what(self) -> str:
-        """Description of the malformed step; of the last step if the malformed step was removed; empty
-        without steps.
+        """Description of the malformed step.
+
+        If the malformed step was removed, it is that of the last step; without steps it is "".
         """
         return next((step.what for step in self.steps if step.broken), self.steps[-1].what if self.steps else "")
 
@@ -97,12 +99,10 @@ class Finding:
 
 
 class Recorded:
-    """The steps of a finding for another run, with the names of that run and the member ids that the broker assigns in
-    it.
+    """The steps of a finding, for another run.
 
-    A member id of the original run is replaced by the new one where both have the same length, as member ids of one
-    client
-    id have.
+    The names in the steps are replaced by the names of that run, and the member ids by those that the broker assigns in
+    it. A member id is replaced only by one of the same length; member ids of the same client id have the same length.
     """
 
     def __init__(self, steps: Sequence[Step], then: Names, now: Names) -> None:
@@ -113,7 +113,7 @@ class Recorded:
             self._now[then.topic_id.bytes] = now.topic_id.bytes
 
     def next(self) -> Step | None:
-        """Return the next step; None after the last step."""
+        """Return the next step, or None after the last one."""
         if not self._rest:
             return None
         step = self._rest.pop(0)
@@ -124,7 +124,7 @@ class Recorded:
         return self.steps[-1]
 
     def answered(self, response: Response) -> None:
-        """Record the member id if the response to the last step is a JoinGroup response."""
+        """Process the response to the last step: if it is a JoinGroup response, store its member id."""
         step = self.steps[-1]
         if isinstance(response.body, JoinGroupResponse) and len(response.body.member_id) == len(step.learned) > 0:
             self._now[step.learned.encode()] = response.body.member_id.encode()
@@ -132,10 +132,11 @@ class Recorded:
 
 
 def shrink(steps: Sequence[Step], holds: Callable[[Sequence[Step]], bool], tries: int) -> tuple[Step, ...]:
-    """Return fewer steps, with fewer bytes in the last step, that still reproduce the finding.
+    """Return fewer steps, with fewer bytes in the last one, that reproduce the same failure.
 
     Args:
-        holds: function that returns True if steps reproduce the finding.
+        steps: steps of the finding.
+        holds: function that returns True if steps reproduce the failure.
         tries: maximum number of calls of ``holds``.
     """
     remaining = tries
@@ -156,7 +157,7 @@ def shrink(steps: Sequence[Step], holds: Callable[[Sequence[Step]], bool], tries
 def _smaller_variants(steps: list[Step]) -> Iterator[list[Step]]:
     """Yield smaller variants of the steps, the largest reduction first.
 
-    A variant lacks one step, or a part of the last step if that is the malformed one.
+    In each variant one step is missing, or a part of the last step if that is the malformed one.
     """
     if len(steps) > 1:
         yield from (steps[:at] + steps[at + 1 :] for at in range(len(steps)))

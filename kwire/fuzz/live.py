@@ -1,8 +1,7 @@
-"""Sending malformed requests to a broker and checking its behaviour: sockets and clock around ``session`` and
-``findings``.
+"""The fuzzer: sends malformed requests to a broker and checks the broker, with sockets and a clock.
 
-After every case a second connection checks that the broker still works: it accepts connections, a group outside the
-case still has its member, generation and offsets, and the topic of the run exists.
+After every case, a second connection checks that the broker accepts connections, that an independent group still has
+its member, generation and offsets, and that the topic of the run exists.
 """
 
 from __future__ import annotations
@@ -56,11 +55,11 @@ NOT_READY = frozenset(  # until the offsets topic of a new cluster exists and it
 
 
 class BrokerError(Exception):
-    """A broker that cannot be fuzzed: it is unreachable, or does not serve a required API."""
+    """A broker that cannot be fuzzed: it is unreachable, or it does not serve a required API."""
 
 
 class Script(Protocol):
-    """The interface of a source of steps, which Session and Recorded implement."""
+    """The interface of the sources of steps, Session and Recorded."""
 
     steps: list[Step]
 
@@ -71,11 +70,11 @@ class Script(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A misbehaviour of the broker, before the Finding is built.
+    """A failure of the broker, from which a Finding is made.
 
     Attributes:
-        kind: kind of misbehaviour, one of KINDS.
-        detail: description of the misbehaviour.
+        kind: kind of failure, one of KINDS.
+        detail: description of the failure.
     """
 
     kind: str
@@ -97,14 +96,14 @@ class Wire:
         self._sock.close()
 
     def send(self, data: bytes) -> None:
-        """Send bytes; if the broker closed the connection, only ``receive`` reports it."""
+        """Send bytes. If the broker has closed the connection, this method ignores it, and ``receive`` returns b""."""
         self._sock.settimeout(RESPONSE_TIME)
         with suppress(*LOST):
             self._sock.sendall(data)
 
     def receive(self, within: float) -> bytes | None:
-        """Return the next frame; b"" if the broker closed the connection; None if no frame arrives in ``within``
-        seconds.
+        """Return the next frame, b"" if the broker closed the connection, or None after ``within`` seconds without a
+        frame.
 
         Raises: WireError for an invalid length prefix.
         """
@@ -127,7 +126,7 @@ class Wire:
 
 
 class Client:
-    """A well-behaved client that sends requests and waits for responses. Raises: OSError, WireError."""
+    """A correct client that sends requests and waits for the responses. Raises: OSError, WireError."""
 
     def __init__(self, address: Address, offered: Mapping[int, range]) -> None:
         self._sock = socket.create_connection(address, timeout=STEADY)
@@ -144,11 +143,12 @@ class Client:
         self._sock.close()
 
     def ask(self, body: Any, key: int, most: int = 99) -> Any:
-        """Send a request in the newest version that broker and kwire have in common; return the response.
+        """Send a request in the newest version that both broker and kwire support; return the response.
 
         Args:
+            body: body of the request.
             key: API key of the request.
-            most: newest version to use.
+            most: highest version to use.
         """
         versions = [version for version in self._offered.get(key, ()) if version <= most]
         if not versions:
@@ -166,7 +166,10 @@ class Client:
 
 
 class Healthy:
-    """A group with one member that is independent of the fuzzed requests. Raises: BrokerError, OSError, WireError."""
+    """A group with one member, which no fuzzed request names. The fuzzer checks that it stays unharmed.
+
+    Raises: BrokerError, OSError, WireError.
+    """
 
     def __init__(self, address: Address, offered: Mapping[int, range], names: Names, group: str) -> None:
         self._address = address
@@ -182,7 +185,7 @@ class Healthy:
             raise
 
     def _settle(self) -> None:
-        """Find the coordinator, join, get an empty assignment, and commit an offset."""
+        """Find the coordinator, join the group, get an empty assignment, and commit an offset."""
         self._must(self._once_ready(self._find), "find the coordinator of a group")
         answer = self._once_ready(self._join)
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
@@ -195,8 +198,9 @@ class Healthy:
         self._must(self._client.ask(self._commit(), 8, most=7).topics[0].partitions[0], "commit")
 
     def _once_ready(self, ask: Callable[[], Any]) -> Any:
-        """Repeat a request; return the first response without a not-ready error, or the last one after READY_WITHIN
-        seconds.
+        """Repeat a request until the broker is ready for it; return the last response.
+
+        The request is repeated while its response has a not-ready error, for at most READY_WITHIN seconds.
         """
         until = time.monotonic() + READY_WITHIN
         while (answer := ask()).error_code in NOT_READY and time.monotonic() < until:
@@ -204,7 +208,7 @@ class Healthy:
         return answer
 
     def _find(self) -> Any:
-        """Return the response of FindCoordinator; on this request a new Kafka cluster creates the offsets topic."""
+        """Return the response of FindCoordinator. In a new Kafka cluster this request creates __consumer_offsets."""
         return self._client.ask(FindCoordinatorRequest(key=self._group), 10, most=3)
 
     def _join(self) -> Any:
@@ -233,7 +237,7 @@ class Healthy:
             raise BrokerError(f"the healthy client cannot {what}: {_named(answer.error_code)}")
 
     def trouble(self) -> Trouble | None:
-        """Check the broker and the group; return the misbehaviour, or None if both are healthy."""
+        """Check the broker and the group. Return the failure, or None if both are healthy."""
         try:
             newcomer = Client(self._address, self._offered)
         except LOST as error:
@@ -270,10 +274,10 @@ class Healthy:
 class Fuzzer:
     """A fuzzing run against one broker.
 
-    The requests depend only on the seed, and on the versions and responses of the broker.
+    The requests are determined by the seed, the versions that the broker supports, and its responses.
 
     Args:
-        api: key of the only API to mutate; None for all.
+        api: key of the only API to mutate, or None for all.
 
     Raises: BrokerError if the broker cannot be fuzzed.
     """
@@ -321,16 +325,14 @@ class Fuzzer:
         return Healthy(self._address, self.offered, self._names, group)
 
     def close(self) -> None:
-        """Leave the healthy group, and delete the topic of the run."""
+        """Let the member of the healthy group leave, and delete the topic of the run."""
         self._healthy.leave()
         with suppress(*LOST, WireError, BrokerError), Client(self._address, self.offered) as client:
             names = [self._names.topic]
             client.ask(DeleteTopicsRequest(topic_names=names, timeout_ms=10_000), 20, most=5)
 
     def run(self, cases: Sequence[int] | range) -> Iterator[Finding | None]:
-        """Run these cases; for each case yield a Finding, or None without misbehaviour. A broker that is gone ends the
-        run.
-        """
+        """Run cases; yield a Finding, or None, for each. The run ends if the broker is no longer reachable."""
         for case in cases:
             chance = Random(f"{self._seed}-{case}")  # noqa: S311 - not for secrets
             session = Session(chance, self._names, case, self.offered, self._api)
@@ -346,7 +348,7 @@ class Fuzzer:
                 return
 
     def replay(self, finding: Finding) -> Trouble | None:
-        """Repeat a finding; return the misbehaviour, or None if the finding is not reproduced."""
+        """Repeat a finding. Return the failure, or None if it does not occur again."""
         return self._play(Recorded(finding.steps, finding.names, self._names))
 
     def _shrunk(self, steps: tuple[Step, ...], kind: str) -> tuple[Step, ...]:
@@ -373,7 +375,7 @@ class Fuzzer:
             self._counting = True
 
     def _play(self, script: Script) -> Trouble | None:
-        """Run one case; return the misbehaviour during or after the case, or None."""
+        """Run one case. Return the failure during or after the case, or None."""
         trouble = None
         try:
             with Wire(self._address) as wire:
@@ -398,9 +400,10 @@ class Fuzzer:
             self._healthy = self._new_healthy()
 
     def _exchange(self, wire: Wire, step: Step) -> Response | Trouble | bool | None:
-        """Send a step; return the response, or the misbehaviour of the broker.
+        """Send a step. Return the response, or a Trouble if the broker failed.
 
-        Other results: True for the response of an API that kwire does not know; None if no further step can be sent.
+        There are two other results: True if the response belongs to an API that kwire does not know, and None if no
+        further step can be sent.
         """
         limit = due(step.data, self.offered)
         wire.send(step.data)

@@ -1,8 +1,8 @@
-"""Mutations of frames: one change at a time, described in one line.
+"""Mutations of frames: one change at a time, with a description of one line.
 
-Some mutations change fields of the frame (wrong lengths and counts, nulls, overlong varints, duplicate or disordered
-tags, extreme integers, record batches with a wrong checksum), others only bytes. All functions are pure; randomness
-comes from the caller's ``random.Random``.
+Some mutations change fields (wrong lengths and counts, nulls, overlong varints, tags that are repeated or not in order,
+extreme integers, record batches with a wrong checksum); the others change raw bytes. All functions are pure: randomness
+comes from a ``random.Random`` that the caller passes.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Mutation:
     Attributes:
         data: frame with the change.
         what: description of the change.
-        path: path of the changed field; empty for a change of raw bytes.
+        path: path of the changed field; "" for a change of raw bytes.
         offset: offset of the change in bytes.
     """
 
@@ -88,14 +88,15 @@ def mutate(
     other: bytes = b"",
     header: bool = True,
 ) -> Mutation:
-    """Return a frame with one change, random among ``field_mutations`` and changes of raw bytes.
+    """Return a frame with one random change: one of ``field_mutations``, or a change of raw bytes.
 
     Args:
         frame: request or response frame, without its length prefix.
-        api_key: API key of a response; None for a request, which contains it.
-        api_version: API version of a response; None for a request, which contains it.
-        other: another frame to splice with.
-        header: False to change fields of the header only if the frame has no other fields.
+        random: source of randomness.
+        api_key: API key of a response; None for a request, whose header contains the key.
+        api_version: API version of a response; None for a request, whose header contains the version.
+        other: another frame, parts of which may be inserted.
+        header: False to leave the header unchanged if the frame also has other fields.
     """
     sites = _sites(frame, api_key, api_version)
     if not header:
@@ -135,7 +136,7 @@ def _applied(data: bytes, site: Site, edit: _Edit) -> Mutation:
 
 
 def _edits(data: bytes, site: Site) -> list[_Edit]:
-    """Return the possible changes of one site: at least one change, and none that leaves the bytes equal."""
+    """Return the possible changes of one site. There is at least one, and each makes the bytes different."""
     edits: Iterable[_Edit]
     match site.node:
         case Fixed(wire):
@@ -193,7 +194,7 @@ def _length_edits(data: bytes, site: Site) -> Iterator[_Edit]:
 
 
 def _length(node: Text | Blob | List, value: int) -> bytes | None:
-    """Return the encoding of a length in this form; None if the form cannot encode it."""
+    """Return a length or count encoded as in this node, or None if it cannot be encoded."""
     if node.compact:
         return uvarint(value + 1) if value >= -1 else None
     try:
@@ -209,7 +210,7 @@ def _valid_length(node: Text | Blob | List, value: int) -> bytes:
 
 
 def _content_edits(site: Site, contents: tuple[bytes, ...]) -> Iterator[_Edit]:
-    """Yield edits: other content with a correct length, and null in place of a value."""
+    """Yield edits that replace the content (with a correct length), or replace a value by null."""
     assert isinstance(site.node, (Text, Blob))
     yield _Edit(site.offset, site.whole, _valid_length(site.node, -1), "is null")
     for content in contents:
@@ -233,7 +234,7 @@ def _element_edits(data: bytes, site: Site) -> Iterator[_Edit]:
 
 
 def _batch_edits(data: bytes, site: Site) -> Iterator[_Edit]:
-    """Yield edits of the fields of the first record batch, with the old checksum and with a correct one."""
+    """Yield edits of the fields of the first record batch, each once with the old and once with a correct checksum."""
     assert isinstance(site.node, Blob)
     begin = site.end
     for name, (at, code, values) in BATCH_FIELDS.items():

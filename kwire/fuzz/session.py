@@ -1,7 +1,7 @@
-"""The requests of a fuzzed client: a consumer's session with one malformed request. No sockets are used here.
+"""The requests of a fuzzed client: a consumer's session with one malformed request.
 
-A session is a list of requests; each body is built when it is due, from the responses so far. The requests depend only
-on the random source and on these responses.
+The body of each request is built just before it is sent, from the earlier responses. The requests depend only on these
+responses and on the source of randomness. This module uses no sockets.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Names:
     """The names that a run uses.
 
     Attributes:
-        nonce: eight characters, unique to the run, that are part of every name.
+        nonce: eight characters in every name, different in each run.
         topic_id: id of the topic of the run; all zeros before the topic exists.
     """
 
@@ -150,8 +150,8 @@ class Step:
     Attributes:
         data: bytes of the request, with their length prefix.
         what: description of the request.
-        broken: True for the malformed request.
-        learned: member id in the response; empty if there is none.
+        broken: True if this is the malformed request.
+        learned: member id in the response, or "".
     """
 
     data: bytes
@@ -192,7 +192,7 @@ class Session:
         return plan
 
     def next(self) -> Step | None:
-        """Return the next step; None after the last step."""
+        """Return the next step, or None after the last one."""
         number = len(self.steps)
         if number >= len(self._plan) or number > self._broken_at + AFTER:
             return None
@@ -210,7 +210,7 @@ class Session:
         return step
 
     def answered(self, response: Response) -> None:
-        """Process the response to the last step; later requests depend on it."""
+        """Process the response to the last step, because later requests depend on it."""
         if isinstance(response.body, JoinGroupResponse) and response.body.member_id:
             self._member_id = response.body.member_id
             self._generation = response.body.generation_id
@@ -343,10 +343,10 @@ class Session:
 
 
 def shared(offered: Mapping[int, range]) -> dict[int, Sequence[int]]:
-    """Return the versions that broker and kwire have in common, by API key; APIs without a common version are left out.
+    """Return the versions that both broker and kwire support, by API key. APIs without a common version are left out.
 
     Args:
-        offered: versions that the broker offers, by API key.
+        offered: versions that the broker supports, by API key.
     """
     common: dict[int, Sequence[int]] = {}
     for key, versions in offered.items():
@@ -356,9 +356,9 @@ def shared(offered: Mapping[int, range]) -> dict[int, Sequence[int]]:
 
 
 def due(data: bytes, offered: Mapping[int, range]) -> float:
-    """Return the maximum time, in seconds, for a broker to respond to these bytes or close the connection.
+    """Return how long a broker may take to respond to these bytes or to close the connection, in seconds.
 
-    The time is infinite if the broker need not respond.
+    The result is infinite if these bytes need no response.
     """
     if len(data) < 4 or struct.unpack_from(">i", data)[0] > len(data) - 4:
         return math.inf  # incomplete: the broker waits for the rest

@@ -1,6 +1,6 @@
-"""Mutation points of a frame: each number, length, count, marker and tag, with its bytes.
+"""Mutation points of a frame: each number, length, count, null marker and tag, with its position.
 
-For a frame that cannot be decoded, the functions return the points before the invalid field.
+Of a frame that cannot be decoded, only the mutation points before the invalid field are returned.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class Site:
     """A mutation point of a frame. Offsets are in bytes; an end is the offset of the byte after a part.
 
     Attributes:
-        node: form on the wire; a Record for the tagged section of that struct.
+        node: type on the wire; for the tagged section of a struct, the Record of the struct.
         path: path of the field.
-        offset: start of the number, length, count or marker.
-        end: end of the number, length, count or marker.
-        value: decoded number, length or count, or whether a nullable struct is present; None for null.
-        whole: end of the content that the length, count or marker describes.
+        offset: start of the number, length, count or null marker.
+        end: end of the number, length, count or null marker.
+        value: decoded number, length or count; for a nullable struct, whether it is present; None for null.
+        whole: end of the content after the length, count or null marker.
         first: end of the first element of an array.
         entries: tagged fields of a tagged section.
     """
@@ -163,6 +163,6 @@ class _Walk:
             self.sites[site] = replace(self.sites[site], whole=self.at, entries=(*self.sites[site].entries, entry))
 
     def note(self, node: Node, path: str, start: int, value: Any) -> int:
-        """Add a mutation point that ends at the current position; return its index, for adding details later."""
+        """Add a mutation point that ends at the current position. Return its index, for adding attributes later."""
         self.sites.append(Site(node, primitives.where(path), start, self.at, value, self.at))
         return len(self.sites) - 1

@@ -16,7 +16,9 @@ NOTHING: Mapping[str, Any] = {}
 
 
 def full(message: type[M], version: int) -> M:
-    """Return a value with every field set: one element in each array, no nulls, an unknown tag in each struct."""
+    """Return a value with every field set: arrays have one element, nothing is null, and each struct has an unknown
+    tag.
+    """
     value: M = _full(resolve(message, version))
     return value
 
@@ -42,7 +44,10 @@ def any_value(message: type[M], version: int, random: Random, known: Mapping[str
     """Return a random value that this version can carry, often with edge cases.
 
     Args:
-        known: values for fields at any depth, by field name or by entity (``groupId``); one value of a list is chosen.
+        message: message class.
+        version: API version.
+        random: source of randomness.
+        known: values for fields at any depth, by field name or by entity (``groupId``). From a list, one is chosen.
     """
     value: M = _Chance(random, known).of(resolve(message, version))
     return value
@@ -112,7 +117,7 @@ class _Chance:
 
 
 def _fits(node: Node, value: Any) -> bool:
-    """True if the type of the value is the type of this form."""
+    """True if the value has the type of this node."""
     match node:
         case Fixed("uuid"):
             return isinstance(value, UUID)

@@ -1,7 +1,7 @@
 """The pipeline on Spark (extra ``kwire[spark]``); only this package imports pyspark.
 
-``read_frames`` returns the requests and responses of captures as a DataFrame; ``register`` makes the data source
-``kafka_pcap`` available.
+``read_frames`` returns the requests and responses of captures as a DataFrame. ``register`` adds the data source
+``kafka_pcap`` to a Spark session.
 """
 
 from kwire.extras import missing

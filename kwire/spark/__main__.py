@@ -1,4 +1,7 @@
-"""The script of ``kwire pipeline`` for spark-submit, which needs a file; also ``python -m kwire.spark``."""
+"""The command ``kwire pipeline`` as a script.
+
+``spark-submit`` needs a script file; ``python -m kwire.spark`` runs the same code.
+"""
 
 from kwire.spark.command import command
 

@@ -1,7 +1,7 @@
-"""Bundles: groups of rows of one kind that the stages of the pipeline exchange, with the key by which they are grouped.
+"""Bundles: groups of rows of one kind that the stages of the pipeline exchange, each with the key to group by.
 
-For Spark a bundle is opaque bytes, so Spark moves few rows and does not convert them. Counts are summed before they are
-bundled. This module does not depend on Spark.
+For Spark a bundle is opaque bytes. Therefore Spark moves few rows, and does not convert values. Counts are added up
+before they are bundled. This module does not depend on Spark.
 """
 
 from __future__ import annotations
@@ -44,28 +44,29 @@ SUMMARY_KINDS = (
 
 
 def about_group(name: str) -> str:
-    """Return the key by which the events of a group are grouped. Two groups may have the same key if a group id is
-    not UTF-8.
+    """Return the key by which Spark groups the events of a consumer group.
+
+    Two consumer groups may have the same key if a group id is not UTF-8.
     """
     return str(printable(f"group {name}"))
 
 
 def bucket_of(about: str) -> int:
-    """Return the bucket of a key, equal to Spark's ``crc32`` modulo BUCKETS."""
+    """Return the bucket of a key: ``crc32`` of the key, as Spark computes it, modulo BUCKETS."""
     return zlib.crc32(about.encode()) % BUCKETS
 
 
 def bucket_mark(bucket: int) -> str:
-    """Return the mark of a bucket in its file names."""
+    """Return the text that marks the files of a bucket, as a part of their names."""
     return f"k{bucket:02}"
 
 
 class Bundle(NamedTuple):
-    """Rows of one kind.
+    """Rows of one kind with one key.
 
     Attributes:
         kind: kind of the rows.
-        about: key by which bundles are grouped.
+        about: key by which Spark groups the bundles.
         rows: list of rows, encoded by ``plain``.
     """
 
@@ -102,7 +103,10 @@ def bundles_of(record_batch: pa.RecordBatch) -> Iterator[Bundle]:
 
 
 class Bundler:
-    """A collector of the rows of a task into bundles. Topic names and committed partitions are emitted only once."""
+    """A collector that turns the rows of one task into bundles.
+
+    Each topic name and each partition with commits is emitted only once.
+    """
 
     def __init__(self) -> None:
         self.counts: dict[str, Counts] = {name: Counts(name) for name in COUNTED}
@@ -110,14 +114,14 @@ class Bundler:
         self._size = 0
 
     def add(self, rows: Rows) -> Iterator[Bundle]:
-        """Yield bundles of these rows, and clear ``rows``. Counts are kept until ``finish``."""
+        """Yield bundles of these rows, and clear ``rows``. Counts are added up, and yielded by ``finish``."""
         complete = list(self._bundles(rows))
         rows.clear()
         self._size += sum(len(one.rows) for one in complete)
         yield from complete
 
     def finish(self) -> Iterator[Bundle]:
-        """Yield bundles of the counts, and a bundle with the number of bytes emitted so far."""
+        """Yield the bundles of the counts, then a bundle with the number of bytes emitted so far."""
         for name, counts in self.counts.items():
             if counts:
                 yield bundle(name, name, counts.drain())
@@ -156,12 +160,12 @@ class Bundler:
 
 
 def bundle_of_marks(about: str, marks: Iterable[Watermark]) -> Bundle:
-    """Return a bundle of end offsets of partitions."""
+    """Return end offsets of partitions as a bundle."""
     return bundle("marks", about, list(map(_mark_values, marks)))
 
 
 def bundle_of_endings(about: str, endings: Iterable[Ending]) -> Bundle:
-    """Return a bundle of transaction ends."""
+    """Return ends of transactions as a bundle."""
     return bundle("endings", about, list(map(_ending_values, endings)))
 
 
@@ -174,7 +178,10 @@ def _by(kind: str, rows: Iterable[Any], key: Callable[[Any], str]) -> Iterator[B
 
 
 class Counts:
-    """The rows of a count table, summed by key: counts are added, and the first and last times are extended."""
+    """The rows of a count table, added up by key.
+
+    Rows with the same key become one row: with the sum of the counts, the earliest first time and the latest last time.
+    """
 
     def __init__(self, name: str) -> None:
         columns = TABLES[name].columns
@@ -214,7 +221,7 @@ _event_values, _mark_values, _ending_values = (
 
 
 def events_of(rows: Iterable[tuple[Any, ...]]) -> Iterator[GroupEvent]:
-    """Decode the events of a group."""
+    """Decode the events of one group id."""
     return (GroupEvent(**dict(zip(_FIELDS, row, strict=True))) for row in rows)
 
 
@@ -224,5 +231,5 @@ def marks_of(rows: Sequence[tuple[Any, ...]]) -> Iterator[Watermark]:
 
 
 def endings_of(rows: Sequence[tuple[Any, ...]]) -> Iterator[Ending]:
-    """Decode transaction ends."""
+    """Decode ends of transactions."""
     return (Ending(*row) for row in rows)

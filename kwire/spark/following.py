@@ -1,7 +1,7 @@
 """Conversion of the segments of one connection into rows: the work of a Spark task, in batches and in streams.
 
-Payload is not passed through Spark but read from the file when a conversation needs it, so unused payload is not read.
-This module does not depend on Spark.
+Payload does not pass through Spark: a task reads the payload from the file when it decodes a connection, so unused
+payload is never read. This module does not depend on Spark.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ SEALED = 36  # length of the key of a TCP connection; keys of other lengths are 
 
 
 def log_key(connection: str, client: str, broker: str) -> bytes:
-    """Return the key of a connection in a frame log."""
+    """Return the bytes that identify a connection in a frame log."""
     return json.dumps([connection, client, broker]).encode().ljust(SEALED + 1)
 
 
 def unpacked_at(folder: str, path: str) -> str:
-    """Return the path of the decompressed content of a gzip file.
+    """Return the path of the file with the decompressed content of a gzip file.
 
     Args:
         folder: folder of decompressed files.
@@ -48,8 +48,9 @@ def unpacked_at(folder: str, path: str) -> str:
 
 
 class Spool:
-    """A writer for the decompressed content of a gzip file; complete files are renamed into place, so tasks do not
-    conflict.
+    """A writer of the decompressed content of a gzip file.
+
+    It writes to a temporary file and renames the complete file, so that several tasks can write the same content.
     """
 
     def __init__(self, folder: str, path: str) -> None:
@@ -60,7 +61,7 @@ class Spool:
         self._size = 0
 
     def add(self, data: bytes, base: int) -> None:
-        """Write bytes at offset ``base``, which may overlap earlier ones. Gaps are zeros."""
+        """Write bytes at the offset ``base``; they may overlap earlier bytes. Gaps are filled with zeros."""
         if base > self._size:
             self._stream.write(bytes(base - self._size))
             self._size = base
@@ -74,13 +75,16 @@ class Spool:
 
 
 def reaches(files: Sequence[int], positions: Sequence[int], starts: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """Return for each segment of a connection the end of the file range to read with it, which is the end of a segment.
+    """Return for each segment of a connection how far to read when the segment is read: the end of a file range.
 
-    The range may include headers, and a few packets of other connections. So all connections together read each byte of
-    a file once, and 1/FOREIGN of it again.
+    Each range ends where a segment ends, and may include headers and a few packets of other connections. All
+    connections together read each byte of a file once, and at most 1/FOREIGN of the bytes a second time.
 
     Args:
-        positions: of the segments' records in the file.
+        files: number of the file of each segment.
+        positions: position of each segment's record in the file.
+        starts: position of each segment's payload in the file.
+        sizes: captured bytes of each payload.
     """
     ends = [0] * len(starts)
     first, begin, end, foreign = 0, 0, 0, 0
@@ -99,7 +103,7 @@ def reaches(files: Sequence[int], positions: Sequence[int], starts: Sequence[int
 
 
 class Payloads:
-    """The bytes of files, by position; as a ``Sliced`` those of the file last selected with ``of``.
+    """The payloads in capture files, by position (a ``Sliced``). ``of`` selects the file.
 
     Args:
         unpacked: folder with the decompressed content of gzip files.
@@ -117,7 +121,8 @@ class Payloads:
         """Select the file with this number; return self.
 
         Args:
-            until: file position up to which the next read may go, from ``reaches``.
+            file: number of the file.
+            until: file position up to which the next read may continue, from ``reaches``.
         """
         self._until = until
         if file != self._file:
@@ -156,8 +161,9 @@ class Payloads:
 
 @dataclass(slots=True)
 class ConnectionFollower:
-    """The state of the connections between two endpoints, one after the other. It can be pickled between two
-    segments.
+    """The state of the connections between two endpoints, one after the other.
+
+    The state can be pickled between two segments.
     """
 
     key: bytes
@@ -168,7 +174,7 @@ class ConnectionFollower:
     watch: unread.Watch = field(default_factory=unread.Watch)
 
     def segment(self, row: Row, source: Any, base: int, path: str, rows: Rows) -> None:
-        """Process the next segment; its payload begins at ``row.start - base`` of ``source``."""
+        """Process the next segment. Its payload is at ``row.start - base`` of ``source``."""
         conversation = self.conversation
         if conversation is None or ((row.flags & SYN or conversation.done) and conversation.is_another(row)):
             self.finish(rows)
@@ -183,7 +189,7 @@ class ConnectionFollower:
         self.conversation.frame(to_broker, frame, time_us, path, position)
 
     def collect(self, rows: Rows) -> None:
-        """Add rows of completed calls."""
+        """Add the rows of completed calls to ``rows``."""
         if self.conversation is None:
             return
         for call in self.conversation.taken():
@@ -204,10 +210,12 @@ class ConnectionFollower:
         rows["waits"] += self.counts.drain_waits()
 
     def notice(self, call: Call, events: Sequence[GroupEvent], rows: Rows) -> None:
-        """Add further rows of a call; by default none.
+        """Add rows that only a subclass needs; this class adds none.
 
         Args:
+            call: a completed call.
             events: group events of the call.
+            rows: rows of the connection so far.
         """
 
     def finish(self, rows: Rows) -> None:
@@ -231,7 +239,7 @@ class ConnectionFollower:
 
 @dataclass(slots=True)
 class ReplayFollower(ConnectionFollower):
-    """A follower that also collects what a replay of groups needs: subscriptions of members, and sizes of topics."""
+    """A follower that also collects what a replay of groups needs: subscriptions, and partitions of topics."""
 
     fresh: evidence.Fresh = field(default_factory=evidence.Fresh)
 

@@ -26,10 +26,10 @@ class Job:
 
     Args:
         paths: paths of the captures, in the order of ``source.files``.
-        split_size: bytes of a file per task; by default at most 64 MiB, less to use all cores.
-        guess: files whose split positions are guessed, and determined exactly if the guess is wrong (default: all); the
-            rows do not depend on it.
-        assignor: assignor to replay groups with; adds the tables on request.
+        split_size: bytes of a file per task; by default at most 64 MiB, or less so that all cores have work.
+        guess: files whose split positions are guessed first; default: all. A wrong guess is detected and corrected, so
+            the rows are the same.
+        assignor: assignor to replay groups with; adds the tables ``what_if`` and ``what_if_assignments``.
     """
 
     paths: Sequence[str]
@@ -54,7 +54,7 @@ class Job:
     def _staged(
         self, spark: SparkSession, staging: str, guess: Collection[str]
     ) -> tuple[stages.CaptureSummary, list[str]]:
-        """Write the tables to the staging folder; return the report and the files."""
+        """Write the tables to the staging folder; return the report and the paths of the written files."""
         follow = ConnectionFollower if self.assignor is None else ReplayFollower
         ordered = ordered_references(spark, self.paths, self.split_size, stages.unpacked_in(staging), guess)
         bundles = stages.connection_bundles(ordered, self.paths, self.capture_id, staging, follow).persist()
@@ -98,8 +98,12 @@ def _cores(spark: SparkSession) -> int:
 def read_frames(
     spark: SparkSession, inputs: str | Sequence[str], *, capture_id: str | None = None, split_size: int | None = None
 ) -> DataFrame:
-    """Return the table ``frames`` of captures: files, folders and patterns. Raises: OSError for a path that does not
-    exist.
+    """Return the table ``frames`` of captures.
+
+    Args:
+        inputs: files, folders and patterns.
+
+    Raises: OSError for a path that does not exist.
     """
     paths_or_patterns = [inputs] if isinstance(inputs, str) else inputs
     paths = source.files(paths_or_patterns)
@@ -107,7 +111,7 @@ def read_frames(
 
 
 def name_of(inputs: Sequence[str]) -> str:
-    """Return the default name of a capture: that of its file or folder."""
+    """Return the default capture id: the name of the input file or folder."""
     plain = [path.partition("://")[2].partition("?")[0] if is_address(path) else path for path in inputs]
     common = os.path.commonpath([os.path.abspath(path) for path in plain])
     while re.search(r"[*?\[]", common):

@@ -1,6 +1,4 @@
-"""The output folder of the pipeline: one folder per table, which contains one folder per capture, with one folder
-per day.
-"""
+"""The output folder of the pipeline. It has a folder per table, in it one per capture, in it one per day."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ class Output:
 
     Attributes:
         folder: parent of all tables, a path or an address.
-        form: any format that Spark writes to a path.
+        form: file format, any that Spark can write.
         more: names of additional tables to write, such as ``what_if``.
     """
 
@@ -65,18 +63,22 @@ class Output:
         """Replace the files of this capture by the parts that tasks wrote.
 
         Args:
-            stale: marks of the files to replace; all if None.
-            kept: folder for the Parquet files from which another format is written; required with ``stale``.
+            spark: Spark session.
+            staging: folder with the parts.
+            capture_id: name of the capture.
+            written: paths of the parts in ``staging``.
+            stale: marks of the files to replace; None for all.
+            kept: folder in which the Parquet files are kept if ``form`` is another format; required with ``stale``.
         """
         place = self.folder if self.form == PARQUET else kept or below(staging, "ready")
         parts.put(staging, place, capture_id, written, stale, self.names)
         if stale is None:
-            self._forget(capture_id, ON_REQUEST.keys() - self.more)
+            self._delete_additional_tables(capture_id, ON_REQUEST.keys() - self.more)
         if self.form != PARQUET:
             self._convert(spark, place, capture_id)
 
-    def _forget(self, capture_id: str, names: Iterable[str]) -> None:
-        """Delete the additional tables that an earlier run for this capture wrote."""
+    def _delete_additional_tables(self, capture_id: str, names: Iterable[str]) -> None:
+        """Delete additional tables, such as ``what_if``, that an earlier run wrote for this capture."""
         for name in names:
             files, inside = file_system(below(self.folder, name, parts.folder_of(capture_id)))
             if files.get_file_info(inside).type.name == "Directory":

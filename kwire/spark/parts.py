@@ -1,7 +1,7 @@
-"""Tables on disk: part files that tasks write, by day; and moving them into place.
+"""Tables on disk: Parquet files that tasks write, one per table and day, and moving them to the output folder.
 
-Tasks write Parquet themselves instead of passing rows to Spark, because rows of frames are most of a job's data. This
-module does not depend on Spark.
+Tasks write Parquet themselves instead of passing rows to Spark, because most of a job's data is rows of ``frames``.
+This module does not depend on Spark.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ _SPECIAL = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")  # characters esc
 
 
 def day_of(table: Table) -> str | None:
-    """Return the name of the column with the time of a row, by whose day files are divided; None for a table without
-    times.
+    """Return the name of the time column that decides in which day's file a row is.
+
+    The result is None for a table without times.
     """
     return next((column.name for column in table.columns if column.type == "timestamp"), None)
 
@@ -46,7 +47,7 @@ def schema_of(table: Table) -> Any:
 
 
 def folder_of(capture_id: str) -> str:
-    """Return the folder name of a capture, in the form of Spark and Hive."""
+    """Return the folder name of a capture, as Spark and Hive name partition folders."""
     return f"{CAPTURE}={_SPECIAL.sub(lambda special: f'%{ord(special[0]):02X}', capture_id)}"
 
 
@@ -77,7 +78,7 @@ class _Part:
 
 
 class Parts:
-    """The part files of one task below ``folder``, a path or an address."""
+    """The files that one task writes below ``folder``, which is a path or an address."""
 
     def __init__(self, folder: str) -> None:
         self.files, self.folder = file_system(folder)
@@ -89,7 +90,8 @@ class Parts:
 
         Args:
             name: name of the table.
-            mark: mark in the file name.
+            rows: rows of the table.
+            mark: text in the file name, by which ``put`` finds the file later.
         """
         table = EVERY[name]
         for day, some in _by_day(table, rows).items():
@@ -139,7 +141,8 @@ def put(
     stale: Collection[str] | None = None,
     names: Iterable[str] = tuple(TABLES),
 ) -> None:
-    """Move part files into place, and delete the old files of the capture: all, or those with a mark in ``stale``.
+    """Move written files to the output folder, and delete the old files of the capture: all, or those with a mark in
+    ``stale``.
 
     Args:
         names: names of the tables.
@@ -162,7 +165,7 @@ def put(
 
 
 def _delete_stale(files: Any, folder: str, stale: Collection[str] | None) -> int:
-    """Delete stale files; return the number of remaining ones."""
+    """Delete the files with a mark in ``stale``; return the number of the other files."""
     if stale is None:
         files.delete_dir_contents(folder)
         return 0
@@ -177,7 +180,7 @@ def _delete_stale(files: Any, folder: str, stale: Collection[str] | None) -> int
 
 
 def _no_rows(files: Any, begin: str, table: Table) -> str:
-    """Write a file with the columns and no rows, so that readers find the table."""
+    """Write a file with columns but without rows, so that readers of an empty table find its columns."""
     place = posixpath.join(table.name, f"{DATE}={NO_DAY}" if day_of(table) else "", f"part-{NONE}-.parquet")
     path = posixpath.join(begin, place)
     files.create_dir(posixpath.dirname(path), recursive=True)

@@ -1,9 +1,9 @@
-"""Encoding of values as bytes that cannot run code: the format of a stream's work folder, to which others may be able
-to write.
+"""Encoding of values as bytes whose decoding cannot run code.
 
-The bytes are a pickle that contains no name of a function or class except ``MADE``; the reader refuses all other names.
-``MADE`` receives the name of a class of ``MODULES`` and the values of its fields, and sets these without calling code
-of the class. Encoding an unknown type raises an error.
+This is the format of a stream's work folder, which other users may be able to write. The bytes are a pickle that names
+no function or class except ``MADE``; the decoder refuses every other name. ``MADE`` takes the name of a class in
+``MODULES`` and the values of its fields; it sets the fields without running code of the class. A value of an unknown
+type is not encoded.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ BY_NAME = {kind.__name__: kind for kind in STANDARD}
 
 
 class PlainError(ValueError):
-    """A type that cannot be encoded, or bytes that are not a value in this format."""
+    """A value whose type cannot be encoded, or bytes that are not in this format."""
 
 
 def dumps(value: object) -> bytes:
@@ -80,7 +80,7 @@ def loads(data: bytes) -> Any:
 
 
 class _Made:
-    """The only callable that the bytes may name. It has no attributes, so none can be set."""
+    """The only callable that the bytes may name. It has no attributes that the bytes could set."""
 
     __slots__ = ()
 
@@ -109,7 +109,7 @@ MADE = _Made()
 
 class _Writer(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
-        """Return the reduced form of a value that is not builtin."""
+        """Return how to encode an instance of a known class: ``MADE`` with its arguments."""
         kind: Any = type(value)
         if kind is _Made:
             return "MADE"
@@ -139,7 +139,7 @@ class _Reader(pickle.Unpickler):
 
 
 def _name(kind: Any) -> str:
-    """Return the name by which the bytes identify a class. Raises: PlainError."""
+    """Return the name of a class in the encoded bytes. Raises: PlainError for an unknown class."""
     name = f"{kind.__module__}:{kind.__qualname__}"
     if _class(name) is not kind:
         raise PlainError(f"class {name} cannot be encoded in this format")
@@ -165,7 +165,7 @@ def _class(name: str) -> type:
 
 @cache
 def _fields(kind: type) -> frozenset[str] | None:
-    """Return the slots of a class; None if its instances have a dictionary."""
+    """Return the slots of a class, or None for a class without slots."""
     if any("__dict__" in vars(each) for each in kind.__mro__):
         return None
     return frozenset(_slots(kind))

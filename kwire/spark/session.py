@@ -21,12 +21,15 @@ ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvide
 
 
 def session(master: str | None = None, app: str = "kwire") -> SparkSession:
-    """Return the active session, or a new one.
+    """Return the active Spark session, or start one.
 
-    A local session listens on loopback only and shows no web page. Raises: RuntimeError if Spark does not start.
+    A session on this machine listens on the loopback interface only and has no web page.
 
     Args:
-        master: Spark's master; None for that of spark-submit, or this machine.
+        master: Spark's master; None for the master of spark-submit, or else this machine.
+        app: name of the application.
+
+    Raises: RuntimeError if Spark does not start.
     """
     if active := SparkSession.getActiveSession():
         return active

@@ -1,10 +1,9 @@
-"""The data source ``spark.read.format("kafka_pcap").load(path)``: TCP segments of captures, as references to their
-payload.
+"""The data source ``spark.read.format("kafka_pcap").load(path)``: references to the TCP segments of captures.
 
-A row has the position of its payload in the file instead of the payload, so payload does not pass through Spark. A gzip
-file cannot be read by position: it is decompressed into a file if there is a folder for that; otherwise payload is in
-the row, as for some fragments of packets. Large files are read in parts, whose boundaries are found by one pass over
-the record headers, or guessed and verified.
+A row has the position of the payload in the file instead of the payload itself, so payload does not pass through Spark.
+Two kinds of rows are different. Content of a gzip file has no position in the file: it is decompressed to a file if
+there is a folder for it, else the row has the payload. Rows of some IP fragments have the payload too. Large files are
+read in parts. The boundaries of the parts are found by one pass over the record headers, or guessed and then verified.
 """
 
 from __future__ import annotations
@@ -77,10 +76,10 @@ class Part(InputPartition):
     Attributes:
         file: number of the file, in reading order.
         split: byte range.
-        unpacked: folder for decompressed content; None for no folder.
+        unpacked: folder for decompressed content, or None.
         guess: True if the boundaries are guessed.
-        then: next part, if the boundaries are guessed; else None.
-        carried: True if rows contain the payload instead of its position.
+        then: next part if the boundaries are guessed, else None.
+        carried: True if rows have the payload instead of its position.
     """
 
     file: int
@@ -97,25 +96,30 @@ def register(spark: SparkSession) -> None:
 
 
 def files(inputs: Sequence[str]) -> list[str]:
-    """Return the captures of paths, folders and patterns, in reading order. Raises: OSError."""
+    """Return the capture files that paths, folders and patterns refer to, in reading order. Raises: OSError."""
     return find(dict.fromkeys(path for pattern in inputs for path in _globbed(pattern) or [pattern]))
 
 
 def _globbed(pattern: str) -> list[str]:
-    """Return the paths of a pattern. An address is returned unchanged: its file system expands it."""
+    """Return the paths that match a pattern. An address is returned as it is: its file system finds the matches."""
     return [pattern] if is_address(pattern) else sorted(glob.glob(pattern))
 
 
 class CaptureSource(DataSource):
-    """The data source, with Spark's options.
+    """The data source.
 
-    Options: ``path``, or ``inputs`` as JSON (files, folders, patterns), or ``files`` as JSON (paths in reading order).
+    Its options are ``path``, or one of two in JSON: ``inputs`` (files, folders, patterns), or ``files`` (paths in
+    reading order). Further options:
 
-    ``splitSize``: bytes of a part. ``unpacked``: folder for the content of gzip files, see ``Payloads``. ``guess``: as
-    JSON, the files whose parts are guessed; a row with the problem NOT_PROVEN means that the guess is wrong.
+    - ``splitSize``: bytes of a part.
+    - ``unpacked``: folder for the content of gzip files, see ``Payloads``.
+    - ``guess``: in JSON, the files whose boundaries are guessed. A row with the problem NOT_PROVEN shows a wrong guess.
 
-    In a stream also ``settle``: seconds without growth after which the newest file counts as complete;
-    ``maxFilesPerTrigger``; ``idle``: seconds without a file after which an empty batch advances timers.
+    Options of a stream:
+
+    - ``settle``: seconds without growth after which the newest file is complete.
+    - ``maxFilesPerTrigger``: maximum number of files per batch.
+    - ``idle``: seconds without a new file after which an empty batch advances Spark's timers.
     """
 
     @classmethod
@@ -169,10 +173,10 @@ class CaptureReader(DataSourceReader):
 
 
 class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The files that a rotating capture has completed, in the order of their first packets.
+    """The completed files of a rotating capture, in the order of their first packets, as a stream.
 
-    An offset is the position of a file in that order: its first timestamp and its path; ``calls`` counts the times that
-    no file arrived for ``idle`` seconds. A file that is compressed later (``tcpdump -z gzip``) keeps its position.
+    An offset is the first timestamp and the path of a file. Its field ``calls`` counts how often no file arrived for
+    ``idle`` seconds. A file that is compressed later (``tcpdump -z gzip``) keeps its offset.
     """
 
     def __init__(
@@ -204,12 +208,12 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         calls = start.get("calls", 0)
         if fresh:
             return {"time_us": fresh[-1][0], "path": fresh[-1][1], "calls": calls}
-        if self.last is None and self._is_quiet(start):
+        if self.last is None and self._timers_are_due(start):
             return {**start, "calls": calls + 1}
         return start
 
-    def _is_quiet(self, start: dict[str, Any]) -> bool:
-        """True, once after each file, if timers that started with the last completed batch are due."""
+    def _timers_are_due(self, start: dict[str, Any]) -> bool:
+        """True, once after each file, if the timers that the last batch started have expired."""
         now = time.time()
         if self.quiet is None or self.quiet[0] != _place(start):
             self.quiet = _place(start), now + self.idle
@@ -225,7 +229,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.last = max(self._complete(), default=(-1, ""))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Part]:
-        places = self._places()
+        places = self._paths_by_position()
         due = [places[place] for place in sorted(places) if _place(start) < place <= _place(end)]
         return [
             Part(number, split, self.unpacked) for number, path in enumerate(due) for split in parts(path, self.size)
@@ -236,14 +240,17 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return references(partition)
 
     def _complete(self) -> list[Place]:
-        places = self._places()
+        places = self._paths_by_position()
         complete = sorted(places)
         if complete and changed_at(places[complete[-1]]) > time.time() - self.settle:
             complete.pop()
         return complete
 
-    def _places(self) -> dict[Place, str]:
-        """Return the existing files. One that is being compressed exists twice: the plain file counts."""
+    def _paths_by_position(self) -> dict[Place, str]:
+        """Return the paths of the existing files, by position.
+
+        While a file is being compressed, two files have the same position; the uncompressed file is returned.
+        """
         matches = [path for one in self.inputs for path in _globbed(one)]
         paths = [path for path in dict.fromkeys(each(matches)) if size_of(path)]
         return {(self._first(path), path.removesuffix(".gz")): path for path in sorted(paths, reverse=True)}
@@ -260,24 +267,24 @@ def _place(offset: dict[str, Any]) -> Place:
 
 
 def parts(path: str, size: int) -> list[Split]:
-    """Return a capture in parts of about ``size`` bytes; smaller files and gzip files are one part."""
+    """Split a capture into parts of about ``size`` bytes. Smaller files and gzip files are one part."""
     file = CaptureFile(path, block=65_536)
     if file.is_log:
-        return [_unread(path)]
+        return [_whole_file(path)]
     if file.size > size and not file.is_packed:
         return splits(path, size)
-    return [block.whole for block in itertools.islice(file.blocks(), 1)] or [_unread(path)]
+    return [block.whole for block in itertools.islice(file.blocks(), 1)] or [_whole_file(path)]
 
 
-def _unread(path: str) -> Split:
-    """Return a part for a whole file of unknown format: a frame log, or not a capture."""
+def _whole_file(path: str) -> Split:
+    """Return a part with the whole file, for a frame log or a file that is not a capture."""
     return Split(path, 0, None, "", (), pcapng=False)
 
 
 def references(part: Part) -> Iterator[pa.RecordBatch]:
     """Yield the segments of a part, one batch per block."""
     if not part.split.order:
-        yield from _logged(part)
+        yield from _frames_of_log(part)
         return
     number = 0
     is_spooled = part.split.packed and part.unpacked and not part.carried
@@ -324,8 +331,8 @@ def _batch(part: Part, segments: Segments, number: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=REFERENCES)
 
 
-def _logged(part: Part) -> Iterator[pa.RecordBatch]:
-    """Yield the frames of a frame log with their bytes; for a file that is not a capture, the reason."""
+def _frames_of_log(part: Part) -> Iterator[pa.RecordBatch]:
+    """Yield the frames of a frame log with their bytes. For a file that is not a capture, yield the reason."""
     file = CaptureFile(part.split.path)
     frames = file.frames() if file.is_log else iter(())
     number = itertools.count()

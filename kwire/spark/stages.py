@@ -1,4 +1,7 @@
-"""The Spark stages of the pipeline, from references to tables: first each connection, then each group."""
+"""The stages of the pipeline, from references to tables.
+
+The first stage processes each connection, the second each group.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ A_TASK = 16 * 1024 * 1024  # bytes of bundles per task of the second stage
 
 
 def by_connection(references: DataFrame, partitions: int) -> DataFrame:
-    """Order references by connection. Payload stays in the files."""
+    """Return the references ordered by connection. The payload stays in the files."""
     return references.drop("path").repartition(partitions, "connection").sortWithinPartitions("connection", *ORDER)
 
 
@@ -54,7 +57,11 @@ def connection_bundles(
     """Return the rows of all connections as bundles; write frames, and decompressed files, to ``staging``.
 
     Args:
-        follow: ReplayFollower if groups are replayed.
+        ordered: references, ordered by connection.
+        paths: paths of the files, by number.
+        capture_id: name of the capture.
+        staging: folder for the written files.
+        follow: class that follows a connection: ReplayFollower if groups are replayed.
     """
     return ordered.mapInArrow(partial(_connection_bundles, list(paths), capture_id, staging, follow), bundles.SPARK)
 
@@ -97,7 +104,10 @@ def followed(
     unpacked: str | None = None,
     follow: type[ConnectionFollower] = ConnectionFollower,
 ) -> Iterator[Rows]:
-    """Yield rows for references to segments, in portions; the caller must remove them from the yielded dictionary."""
+    """Yield the rows for references to segments, in portions.
+
+    The caller has to remove the rows from the yielded dictionary, which is reused.
+    """
     payloads = Payloads(paths, unpacked)
     follower: ConnectionFollower | None = None
     collected: Rows = defaultdict(list)
@@ -119,7 +129,10 @@ def followed(
 
 
 def runs(batch: pa.RecordBatch) -> Iterator[tuple[bytes, pa.RecordBatch]]:
-    """Split a batch of packet references by connection; yield the key and the rows of each run of one connection."""
+    """Split a batch of references into runs of rows of the same connection.
+
+    Yield the key of the connection and the rows of each run.
+    """
     keys = batch.column("connection").to_pylist()
     begin = 0
     for n in range(1, len(keys) + 1):
@@ -129,7 +142,7 @@ def runs(batch: pa.RecordBatch) -> Iterator[tuple[bytes, pa.RecordBatch]]:
 
 
 def follow_segments(follower: ConnectionFollower, rows: pa.RecordBatch, payloads: Payloads, collected: Rows) -> None:
-    """Pass the segments of a connection to its follower, and add the rows of calls they complete to ``collected``."""
+    """Process the segments of a connection, and add the rows of completed calls to ``collected``."""
     files = rows.column("file").to_pylist()
     if not follower.key:
         columns = (rows.column(name).to_pylist() for name in ("position", "time_us", "problem", "number", "skipped"))
@@ -159,7 +172,7 @@ def follow_segments(follower: ConnectionFollower, rows: pa.RecordBatch, payloads
 
 @dataclass(slots=True)
 class CaptureSummary:
-    """The results of the first stage that the driver needs. They are small: mostly names."""
+    """The part of the first stage's results that the Spark driver needs; it is small, mostly names."""
 
     names: dict[str, str] = field(default_factory=dict)  # topic names by id
     commits: set[tuple[str, str, int]] = field(default_factory=set)  # group, topic and partition
@@ -207,7 +220,7 @@ class CaptureSummary:
         return summary
 
     def __or__(self, other: CaptureSummary) -> CaptureSummary:
-        """Return a summary with the names, commits, producers, cluster statements, unread periods and sizes of both."""
+        """Return the union of two summaries."""
         return CaptureSummary(
             self.names | other.names,
             self.commits | other.commits,
@@ -219,7 +232,7 @@ class CaptureSummary:
 
     @property
     def problems(self) -> list[Problem]:
-        """Damaged places in files, in order."""
+        """Damaged positions in files, in order."""
         return sorted(self.damage, key=lambda problem: (problem.file, problem.position, problem.reason))
 
     @property
@@ -229,7 +242,7 @@ class CaptureSummary:
 
     @property
     def damaged(self) -> list[Problem | Skipped]:
-        """Damage: places in files, and files with truncated packets."""
+        """Damaged positions in files, and files with truncated packets."""
         return damage(self.problems, self.skipped)
 
     @property
@@ -238,12 +251,15 @@ class CaptureSummary:
         return notes(self.skipped, self.remarks)
 
     def name(self, topic: str) -> str:
-        """Return the name of a topic, given its name or id; the id if the capture has no name for it."""
+        """Return the name of a topic, given its name or its topic id.
+
+        An id without a known name is returned as it is.
+        """
         return self.names.get(topic, topic)
 
     @property
     def groups(self) -> dict[tuple[str, int], list[str]]:
-        """Groups that committed offsets, by topic and partition."""
+        """Group ids by topic and partition: the groups that commit offsets of the partition."""
         groups: dict[tuple[str, int], set[str]] = defaultdict(set)
         for group, topic, partition in self.commits:
             groups[self.name(topic), partition].add(group)
@@ -251,7 +267,7 @@ class CaptureSummary:
 
     @property
     def by_producer(self) -> dict[str, list[str]]:
-        """Groups to which a transactional id commits offsets, by transactional id."""
+        """Group ids by transactional id: the groups to which its producer commits offsets."""
         groups_by_key: dict[str, set[str]] = defaultdict(set)
         for group, transactional_id in self.producers:
             groups_by_key[transactional_id].add(group)
@@ -259,7 +275,7 @@ class CaptureSummary:
 
     @property
     def replayed(self) -> dict[str, list[str]]:
-        """Groups that subscribe to a topic, by topic; empty unless groups are replayed."""
+        """Group ids by topic: the groups that subscribe to the topic. Empty unless groups are replayed."""
         groups_by_key: dict[str, set[str]] = defaultdict(set)
         for group, topic in self.wanted:
             groups_by_key[self.name(topic)].add(group)
@@ -267,8 +283,9 @@ class CaptureSummary:
 
 
 def summary_of(extracted: DataFrame) -> CaptureSummary:
-    """Return the summary in the bundles. This runs the first stage, so the caller should persist the
-    bundles first.
+    """Return the summary of the first stage's bundles.
+
+    This runs the first stage, so the caller should persist ``extracted`` before.
     """
     rows = extracted.where(sql.col("kind").isin(*SUMMARY_KINDS)).collect()
     return CaptureSummary.of(Bundle(row.kind, row.about, bytes(row.rows)) for row in rows)
@@ -286,9 +303,13 @@ def write_tables(
     """Write the tables from bundles to ``staging``; return the paths of the files below it.
 
     Args:
+        extracted: bundles of the first stage.
         known: summary of the first stage.
+        capture_id: name of the capture.
+        staging: folder for the written files.
         most: maximum number of tasks.
-        buckets: buckets to write, each to separate files, besides frames and connections; None for all, unmarked.
+        buckets: buckets to write besides frames and connections, each to its own files; None for all buckets, in common
+            files.
         assignor: assignor to replay groups with.
     """
     groups, by_producer = known.groups, known.by_producer
@@ -298,7 +319,7 @@ def write_tables(
     extracted = extracted.select("kind", "about", "rows")
     others = extracted.where(~sql.col("kind").isin(*MET, *SUMMARY_KINDS))
     if any(groups.values()) or known.wanted:
-        meet = partial(_meet, known.names, groups, known.replayed, by_producer)
+        meet = partial(_send_to_groups, known.names, groups, known.replayed, by_producer)
         others = others.unionByName(extracted.where(sql.col("kind").isin(*MET)).mapInArrow(meet, bundles.SPARK))
     tasks = min(known.size // A_TASK + 1, most)
     met = others.repartition(tasks, "about") if tasks > 1 else others.coalesce(1)
@@ -325,15 +346,17 @@ def _in_buckets(groups: Iterable[str], buckets: Collection[int]) -> list[str]:
     return [one for one in groups if bundles.bucket_of(bundles.about_group(one)) in buckets]
 
 
-def _meet(
+def _send_to_groups(
     names: Mapping[str, str],
     groups: Mapping[tuple[str, int], list[str]],
     replayed: Mapping[str, list[str]],
     by_producer: Mapping[str, list[str]],
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Send end offsets of partitions to the groups with commits for them, topic sizes to subscribed groups, and
-    transaction ends to the groups that they commit to.
+    """Send facts about topics and transactions to the groups that need them, so that one task has all data of a group.
+
+    End offsets of a partition go to the groups that commit its offsets, partitions of a topic to the groups that
+    subscribe to it, and ends of a producer's transactions to the groups to which it commits.
     """
     for batch in batches:
         marks_by_group: Rows = defaultdict(list)
@@ -396,7 +419,7 @@ class TableBuilder:
         names: topic names by ``id:...``.
         clusters: clusters of the brokers.
         unread: periods in which calls may be missing.
-        assignor: assignor to replay groups with; None for none.
+        assignor: assignor to replay groups with, or None.
     """
 
     capture_id: str
@@ -406,11 +429,14 @@ class TableBuilder:
     assignor: str | None = None
 
     def each(self, kind: str, rows: list[Row]) -> list[Row]:
-        """Return rows of a kind in EACH, with the cluster added."""
+        """Return the rows of a kind in EACH, with the column ``cluster`` filled in."""
         return [located(row, self.clusters) for row in rows] if kind == "connections" else rows
 
     def rows(self, met: Rows) -> Mapping[str, Iterable[Row]]:
-        """Return rows of tables for one group, one count table, or the latencies of one minute."""
+        """Return the table rows of one key.
+
+        A key is one group id, one count table, or one minute of latencies.
+        """
         if encoded := met.get("events"):
             by_group: dict[str, list[GroupEvent]] = defaultdict(list)
             for event in bundles.events_of(encoded):

@@ -1,9 +1,10 @@
-"""The streaming job: files of a rotating capture are added to the same tables one by one.
+"""The streaming job: adds the files of a rotating capture to the same tables, one after the other.
 
-The state of each connection is kept by Spark between two files. After each batch the tables are as if the capture ended
-there: connections that are still open are finished on a copy, whose rows remain until the next batch. Frames and
-completed connections are added. Groups and counts that a batch changes are recomputed by bucket; each bucket has files
-of its own. If a batch changes a topic's name or a broker's cluster, all buckets are recomputed.
+Spark stores the state of each connection between two files. After each batch, the tables are as if the capture ended at
+this file: for each open connection a copy of its state is finished, and the resulting rows are replaced after the next
+batch. Rows of frames and of finished connections are final. The tables of groups and counts are divided into buckets,
+each with its own files. A batch recomputes the buckets that it changes; if it changes the name of a topic or the
+cluster of a broker, it recomputes all buckets.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ EVERY = "5 seconds"  # interval between listings of the folder
 
 
 class Follower(StatefulProcessor):
-    """The stateful Spark processor that follows the connections between two endpoints over many batches."""
+    """The stateful Spark processor for the connections between two endpoints, over many batches."""
 
     def __init__(self, capture_id: str, idle: int = IDLE, unpacked: str | None = None) -> None:
         self.capture_id = capture_id
@@ -114,7 +115,10 @@ class Follower(StatefulProcessor):
 
 
 def connection_rows(collected: Rows, key: bytes, *, provisional: bool) -> Iterator[Row]:
-    """Yield the bundles of a connection, with the schema SAID."""
+    """Yield the bundles of a connection as rows with the schema SAID.
+
+    ``provisional``: the connection is open, so the rows are replaced after the next batch.
+    """
     complete = [bundle("frames", "", rows)] if (rows := collected.pop("frames", [])) else []
     if ends := {(mark.topic, mark.partition) for mark in collected.get("marks", ())}:
         complete.append(bundle("ends", "", sorted(ends)))
@@ -161,9 +165,10 @@ class Stream:
         return f"{self.work}/unpacked"
 
     def start(self, spark: SparkSession, *, once: bool = False) -> StreamingQuery:
-        """Start the query, which continues an earlier run.
+        """Start the query; it continues where an earlier run stopped.
 
         Args:
+            spark: Spark session.
             once: True to stop after the files that exist now.
         """
         spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKS)
@@ -190,7 +195,10 @@ class Stream:
         return references.groupBy("connection").transformWithState(follower, SAID, "Append", "ProcessingTime")
 
     def _write(self, batch: DataFrame, number: int) -> None:
-        """Store the rows of a batch, replacing them if it is repeated; then recompute the tables that it changes."""
+        """Store the rows of a batch, and recompute the tables that it changes.
+
+        If Spark repeats a batch, its rows are replaced.
+        """
         spark = batch.sparkSession
         batch = batch.withColumn("bucket", (sql.crc32("about") % BUCKETS).cast("int")).persist()
         try:
@@ -255,7 +263,7 @@ class Stream:
 
     @staticmethod
     def _changed_buckets(connection_rows: DataFrame, summary: stages.CaptureSummary) -> set[int]:
-        """Return the buckets whose groups and counts the rows of a batch change."""
+        """Return the buckets of the groups and counts that a batch changes."""
         rows = connection_rows.where(~sql.col("kind").isin(*EACH, *SUMMARY_KINDS, *MET))
         news = sql.when(sql.col("kind").isin(*NEWS), sql.col("rows")).alias("news")
         kind = sql.when(sql.col("kind").isin(*NEWS), sql.col("kind")).alias("kind")
@@ -274,7 +282,7 @@ class Stream:
         return buckets
 
     def _open_rows(self, spark: SparkSession, number: int) -> DataFrame:
-        """Return the rows of connections that were open after a batch."""
+        """Return the rows of the connections that were open after a batch."""
         files, inside = file_system(self._open_rows_folder(number))
         if files.get_file_info(inside).type.name != "Directory":
             return spark.createDataFrame([], KEPT)
@@ -305,14 +313,14 @@ class Stream:
 
     @staticmethod
     def _delete(folder: str) -> None:
-        """Delete a folder that is needed only by batches that cannot be repeated any more."""
+        """Delete a folder of earlier batches, which Spark cannot repeat any more."""
         files, inside = file_system(folder)
         if files.get_file_info(inside).type.name == "Directory":
             files.delete_dir(inside)
 
 
 def _mark(letter: str, number: int) -> str:
-    """Return the mark of the files that contain rows completed in a batch.
+    """Return the text that marks the files with final rows of a batch, as a part of their names.
 
     Args:
         letter: ``f`` for rows of frames and of capture files, ``c`` for rows of connections.

@@ -1,7 +1,7 @@
 """The history of classic groups: generations from JoinGroup and SyncGroup, their triggers and their cost.
 
-The first JoinGroup response with a new generation ends its join phase. Events between two of these
-responses belong to the later generation, so they contain its trigger.
+The first JoinGroup response with a new generation id ends a join phase. Events after it, up to the first response with
+the next generation id, count for the next generation; therefore they include the trigger of that generation.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def fold(out: Outcome, events: Sequence[GroupEvent], until: int | None = None) -
 
 
 class _Generations:
-    """The converter of one life's generations to rows, in order."""
+    """A converter of the generations in one life to rows."""
 
     def __init__(self, life: ClassicLife) -> None:
         self.life = life
@@ -60,7 +60,7 @@ class _Generations:
             owners = owners | self.partitions.owners(phase)
             self._record_static_restarts(phase, following, owners, member_stops)
             before = phase
-            if emptied := self._emptied(phase, following):
+            if emptied := self._became_empty(phase, following):
                 trigger, empty = emptied
                 self._leave_empty(phase, trigger, empty)
                 before, owners = empty, {}
@@ -79,10 +79,11 @@ class _Generations:
     def _add_generation(
         self, before: Phase | None, phase: Phase, owners: dict[str, str], triggers: list[Trigger]
     ) -> dict[str, Stop]:
-        """Add the rows of one generation; return the stops of its members, by member id.
+        """Add the rows of one generation; return how long each member stopped, by member id.
 
         Args:
-            before: previous generation; None for the first.
+            before: previous generation, or None for the first.
+            phase: generation to add.
             owners: owner of each partition in the previous generation.
             triggers: possible triggers, in order of precedence.
         """
@@ -121,7 +122,7 @@ class _Generations:
         return stops
 
     def _learn_members(self, phase: Phase) -> None:
-        """Record the members of the generation, with the timeouts and subscriptions in their JoinGroup requests."""
+        """Record the members of the generation, and the timeouts and subscriptions in their JoinGroup requests."""
         for member in phase.members:
             if member not in self.life.people:
                 self.life.people[member] = Membership(member_id=member)
@@ -158,8 +159,10 @@ class _Generations:
     def _record_static_restarts(
         self, phase: Phase, following: Phase | None, owners: dict[str, str], stops: dict[str, Stop]
     ) -> None:
-        """Record static members that returned under a new member id without a rebalance, each with an inferred event
-        ``static_restart``. The new id owns the partitions of the old id.
+        """Record the static members that returned under a new member id without a rebalance.
+
+        For each of them an inferred event ``static_restart`` is added, and the new member id gets the partitions of the
+        old one.
         """
         high = following.done_ts if following else self.life.end
         for join in self.life.joins:
@@ -189,9 +192,10 @@ class _Generations:
 
     # --- ends ---
 
-    def _emptied(self, phase: Phase, following: Phase | None) -> tuple[Trigger, Phase] | None:
-        """Return the trigger and the generation without members that followed this one; None unless all members left
-        before another member joined.
+    def _became_empty(self, phase: Phase, following: Phase | None) -> tuple[Trigger, Phase] | None:
+        """Return the trigger and the empty generation that followed ``phase`` because all members left.
+
+        The result is None if another member joined before all had left.
         """
         if following is not None and following.generation < phase.generation + 2:
             return None
@@ -229,7 +233,7 @@ class _Generations:
         )
 
     def _add_unfinished(self, before: Phase | None) -> None:
-        """Add the row of a rebalance that began, but was not complete when the events ended."""
+        """Add the row of a rebalance that had begun but was not complete at the last event."""
         if before is None:
             return
         triggers = [

@@ -1,4 +1,4 @@
-"""Partitions of a classic group across generations: owners, and times since which no member reads a partition."""
+"""Partitions of a classic group across generations: their owners, and since when no member reads them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kwire.analysis.groups.outcome import Stop
 
 
 class Partitions:
-    """The owners of partitions, and the stops of members, in one life.
+    """The owners of partitions and the stops of members in one life.
 
     Attributes:
         free_since: time since which no member reads a partition, by partition; in microseconds.
@@ -21,8 +21,10 @@ class Partitions:
         self.resumed: dict[str, int] = {}
 
     def stop_of(self, phase: Phase, member: str) -> Stop:
-        """Return the stop of a member: from its first JoinGroup after its previous assignment, to its assignment in
-        this generation, if it received one.
+        """Return the stop of a member in the rebalance that led to this generation.
+
+        The stop begins with the first JoinGroup that the member sent after its previous assignment. It ends when the
+        member receives its assignment in this generation, if it receives one.
         """
         response, last = phase.received.get(member), self.resumed.get(member)
         until = phase.done_ts if response is None else response.ts
@@ -37,23 +39,27 @@ class Partitions:
         return stop
 
     def free(self, shares: dict[str, list[str]], owners: dict[str, str], phase: Phase) -> None:
-        """Record the time since which partitions are not read: their owner is no longer a member, or is cooperative and
-        received an assignment without them.
+        """Record since when partitions are not read.
+
+        A partition is not read if its owner is no longer a member. It is also not read if the owner is a cooperative
+        member and its new assignment lacks the partition.
 
         Args:
             shares: partitions in this generation, by member id.
             owners: owner of each partition in the previous generation.
+            phase: this generation.
         """
         for partition, owner in owners.items():
             if owner not in phase.members:
-                self.free_since.setdefault(partition, self._gone_since(owner, phase))
+                self.free_since.setdefault(partition, self._stopped_reading_at(owner, phase))
             elif phase.cooperative and partition not in shares.get(owner, []):
                 response = phase.received.get(owner)
                 self.free_since.setdefault(partition, response.ts if response else phase.done_ts)
 
-    def _gone_since(self, owner: str, phase: Phase) -> int:
-        """Return the time at which a former member stopped reading, in microseconds: its leave, or its last request if
-        it became silent.
+    def _stopped_reading_at(self, owner: str, phase: Phase) -> int:
+        """Return when a former member stopped reading, in microseconds.
+
+        This is the time of its LeaveGroup, or of its last request if it sent no LeaveGroup.
         """
         person = self.life.people[owner]
         left = phase.done_ts if person.left_ts is None else person.left_ts
@@ -62,8 +68,9 @@ class Partitions:
         return self.life.sessions.last_sign(owner, left) or left
 
     def resume(self, shares: dict[str, list[str]], phase: Phase, stops: dict[str, Stop]) -> None:
-        """Extend the stop of each member that received unread partitions: it begins when the first of these partitions
-        became unread.
+        """Extend the stops of members that received partitions which no member read.
+
+        The stop of such a member begins when the first of these partitions became unread.
         """
         for member in phase.received:
             share, stop = shares.get(member, []), stops.get(member)
@@ -74,8 +81,9 @@ class Partitions:
             self.free_since.clear()  # partitions without a new owner are no longer subscribed to
 
     def same_instance(self, phase: Phase, owners: dict[str, str]) -> dict[str, str]:
-        """Return the owner of each partition in the previous generation; a static member that returned appears under
-        its new id.
+        """Return the owner of each partition in the previous generation.
+
+        For a static member that returned under a new member id, the owner is the new member id.
         """
         by_instance = {self.life.people[m].instance_id: m for m in phase.members if self.life.people[m].instance_id}
         return {

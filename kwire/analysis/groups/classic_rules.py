@@ -1,4 +1,4 @@
-"""Protocol violations of classic group members: silence beyond the session timeout, and invalid commits."""
+"""Protocol violations of classic members: no request within the session timeout, and invalid commits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kwire.analysis.groups.sessions import GONE
 
 
 def report_gaps(life: ClassicLife) -> None:
-    """Report members that were silent for longer than their session timeout."""
+    """Add a violation for each member that sent no request for longer than its session timeout."""
     for member, person in life.people.items():
         timeout = person.session_timeout_ms
         if timeout is None:
@@ -33,7 +33,11 @@ def report_gaps(life: ClassicLife) -> None:
 
 
 def report_commits(life: ClassicLife) -> None:
-    """Report commits of fenced members, of old generations, and of partitions of other members."""
+    """Add violations for invalid commits.
+
+    A commit is invalid if the member is fenced, if the generation is old, or if the partition belongs to another
+    member.
+    """
     moments = [phase.done_ts for phase in life.phases]
     for event in life.events:
         person = life.people.get(event.member_id or "")

@@ -51,7 +51,7 @@ class Triggers:
         triggers += [trigger for join in waited if (trigger := self._trigger_of_join(join, before, low)) is not None]
         triggers += self._of_coordinator(low, high)
         if before is not None and phase is not None:
-            triggers += self._unsynced(before, low, phase)
+            triggers += self._sync_timeouts(before, low, phase)
         between = self.life.sessions.between(low, high)
         first = next((event.ts for event in between if event.member_id and event.error_code == REBALANCE), None)
         if phase is None and first is None:
@@ -69,8 +69,7 @@ class Triggers:
         return sorted(triggers, key=lambda trigger: trigger.rank)
 
     def departures(self, known: set[str], low: int, high: int, after: set[str] | None) -> Iterator[Trigger]:
-        """Yield a trigger for each member that left, and for each member whose session expired; end the membership of
-        members that left.
+        """Yield a trigger for each member that left or whose session expired; end the membership of members that left.
 
         Args:
             known: members of the current generation.
@@ -108,9 +107,9 @@ class Triggers:
                     evidence=f"no request within its session timeout of {person.session_timeout_ms} ms",
                 )
 
-    def _unsynced(self, before: Phase, low: int, after: Phase) -> Iterator[Trigger]:
-        """Yield a trigger for each member that received a JoinGroup response and did not send SyncGroup within the
-        rebalance timeout.
+    def _sync_timeouts(self, before: Phase, low: int, after: Phase) -> Iterator[Trigger]:
+        """Yield a trigger for each member that sent no SyncGroup within the rebalance timeout after its JoinGroup
+        response.
         """
         timeouts = [
             timeout for m in before.members if (timeout := self.life.people[m].rebalance_timeout_ms) is not None
@@ -132,8 +131,9 @@ class Triggers:
         return named[-1] if named else None
 
     def _trigger_of_join(self, join: Join, before: Phase | None, low: int) -> Trigger | None:
-        """Return the trigger that a waiting JoinGroup shows; None if its member rejoined because of
-        REBALANCE_IN_PROGRESS.
+        """Return the trigger that a waiting JoinGroup shows.
+
+        The result is None if the member rejoined only because it had received REBALANCE_IN_PROGRESS.
         """
         sent, member = join.sent, join.member_id
         ts = max(sent.ts, low)

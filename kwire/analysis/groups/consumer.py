@@ -1,9 +1,9 @@
 """The history of groups with server-side assignment (KIP-848, share and Streams groups): epochs from heartbeats.
 
-There is no join phase: each member gets its epoch and assignment in responses to its own heartbeats. A rebalance is a
-group epoch that some member receives for the first time; the rebalance ends when the last member has received that
-epoch, or an assignment in it. The session timeout is a broker config that no response contains, so the only sign of an
-expired member is that it is silent while other members continue.
+There is no join phase: each member receives its epoch and its assignment in responses to its own heartbeats. A
+rebalance begins when the first member receives a new group epoch. It ends when the last member has received that epoch,
+or an assignment in it. The session timeout is a broker config that no response contains. Therefore a member counts as
+expired if it sends no heartbeat while other members do.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def fold(out: Outcome, events: Sequence[GroupEvent], until: int | None = None) -
 
 
 class _Heartbeats:
-    """The converter of one life's events to rows, with one method for each kind of event."""
+    """A converter of the events in one life to rows, with one method for each kind of event."""
 
     def __init__(self, out: Outcome, events: Sequence[GroupEvent]) -> None:
         self.out = out
@@ -87,14 +87,16 @@ class _Heartbeats:
 
     @staticmethod
     def _is_same(member: Member, sent: GroupEvent) -> bool:
-        """True if ``sent`` is a join of the same static member: under another member id, or after a temporary leave."""
+        """True if ``sent`` is the join of the static member ``member`` after a restart.
+
+        The join has another member id, or the member had left temporarily before it.
+        """
         if not sent.instance_id or member.membership.instance_id != sent.instance_id:
             return False
         return member.membership.member_id != sent.member_id or member.away is not None
 
     def _record_static_restart(self, old: Member, member: Member, sent: GroupEvent, event: GroupEvent) -> None:
-        """Move the assignment of a static member that returned to its new member id, and report an inferred event
-        ``static_restart``.
+        """Move the assignment of a static member that restarted to its new member id; add an event ``static_restart``.
 
         Args:
             old: static member before the restart.

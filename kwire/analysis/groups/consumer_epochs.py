@@ -1,5 +1,6 @@
-"""Epochs of a group with server-side assignment: each is a rebalance, from the first member that receives it to the
-last.
+"""Epochs of a group with server-side assignment.
+
+Each epoch is a rebalance. It lasts from the first member that receives the epoch to the last one.
 """
 
 from __future__ import annotations
@@ -13,21 +14,21 @@ from kwire.analysis.groups.outcome import BY_BROKER, LEFT, UNKNOWN, Membership, 
 
 @dataclass(slots=True)
 class Epoch:
-    """One group epoch, which is one rebalance.
+    """A group epoch and its rebalance.
 
     Attributes:
         number: group epoch.
-        before: previous group epoch; None if it was not captured.
+        before: previous group epoch, or None if it was not captured.
         first_ts: time at which the first member received the epoch, in microseconds.
         ended_ts: time at which the last member so far received the epoch or an assignment in it, in microseconds.
         trigger: trigger of the rebalance.
-        members_before: member ids of the previous epoch; None if they were not captured.
+        members_before: member ids of the previous epoch, or None if they were not captured.
         owners: owners of partitions in the previous epoch.
         reached: ids of members that received the epoch.
         stops: stops by member id.
         seen_from_start: True if the previous epoch was captured, or this is the first epoch.
-        late: ids of static members that returned during the epoch; they are not part of the rebalance.
-        replaced: old member ids of the members in ``late`` that have a new id, by new id.
+        late: ids of static members that returned during the epoch, and so are not part of the rebalance.
+        replaced: old member id by new member id, for the members in ``late`` that returned under a new id.
     """
 
     number: int
@@ -44,7 +45,9 @@ class Epoch:
     replaced: dict[str, str] = field(default_factory=dict)
 
     def keeps_stop(self, name: str) -> bool:
-        """True if a static member returned under the same member id: its stop in the rebalance must not change."""
+        """True if the member is a static member that returned under the same member id, so that its stop must not
+        change.
+        """
         return name in self.late and name not in self.replaced
 
 
@@ -52,9 +55,9 @@ class Epochs:
     """The epochs of one life.
 
     Attributes:
-        current: current epoch; None before the first.
+        current: current epoch, or None before the first.
         owners: latest known owner of each partition.
-        stops: number of the epoch, member and stop, for every member of every closed epoch.
+        stops: stop of every member in every closed epoch, as (epoch number, member, stop).
     """
 
     def __init__(self, members: Members) -> None:
@@ -68,6 +71,8 @@ class Epochs:
         """Record that a member received the epoch in ``event``.
 
         Args:
+            event: response to the member.
+            member: the member.
             asked: time of the member's request, in microseconds.
         """
         self.advance(event)
@@ -85,12 +90,15 @@ class Epochs:
             stop.resumed = stop.resumed or event.ts
 
     def extend(self, member: Member, ts: int) -> None:
-        """Extend the current rebalance to ``ts``, unless the member is a static member that returned during it."""
+        """Set the end of the current rebalance to ``ts``.
+
+        A static member that returned during the rebalance does not extend it.
+        """
         if self.current is not None and member.membership.member_id not in self.current.late:
             self.current.ended_ts = max(self.current.ended_ts, ts)
 
     def advance(self, event: GroupEvent) -> None:
-        """Close the current epoch and begin the epoch in ``event``, if no member received that epoch before."""
+        """Close the current epoch and begin the epoch in ``event``; do nothing if that epoch has already begun."""
         number = event.generation or 0
         if self.current is None or number > self.current.number:
             self.members.notice_silent(event.ts)
@@ -151,7 +159,9 @@ class Epochs:
         self.members.departed = {}
 
     def finish(self) -> None:
-        """Add a rebalance for members that left after the last epoch; each leave increments the group epoch."""
+        """Add a rebalance for the members that left after the last epoch, because each leave increments the group
+        epoch.
+        """
         gone = [trigger for trigger in self.members.triggers if trigger.kind == LEFT]
         if not gone or self.current is None:
             return
@@ -170,10 +180,12 @@ class Epochs:
         )
 
     def resume(self, event: GroupEvent, member: Member, since: int | None) -> None:
-        """Record that a member received partitions. Of several stops of a member in an epoch, the longest counts.
+        """Record that a member received partitions; if it stopped several times in an epoch, the longest stop counts.
 
         Args:
-            since: time since which the partitions were not read, in microseconds; None if there was no such time.
+            event: response with the assignment.
+            member: the member.
+            since: time since which the partitions were not read, in microseconds; None if they were always read.
         """
         if self.current is None or self.current.keeps_stop(member.membership.member_id):
             return

@@ -24,9 +24,9 @@ class Member:
         epoch: latest epoch that the member received.
         assigned: assigned partitions.
         holding: partitions that the member may still read, until it reports their revocation.
-        heard: time of the member's latest event, in microseconds; 0 before the first.
+        heard: time of the latest event of the member, in microseconds; 0 before the first event.
         interval_ms: heartbeat interval, in milliseconds.
-        away: time at which a static member left temporarily, in microseconds; None if it did not.
+        away: time at which a static member left temporarily, in microseconds; None for any other member.
     """
 
     membership: Membership
@@ -60,7 +60,7 @@ class Members:
         self._last_heard = {event.member_id: event.ts for event in events if event.member_id}
 
     def get_or_add(self, event: GroupEvent) -> Member:
-        """Return the member of an event; a member that joined before the capture began is added."""
+        """Return the member of an event; add the member first if it joined before the capture began."""
         name = event.member_id or ""
         if name not in self.now:
             self.now[name] = Member(Membership(member_id=name))
@@ -100,8 +100,9 @@ class Members:
         )
 
     def notice_silent(self, ts: int) -> None:
-        """End the membership of members that send no further request, if other members continue for SILENT heartbeat
-        intervals.
+        """End the membership of members whose heartbeats have ended.
+
+        A member counts as silent if other members went on for SILENT heartbeat intervals after its last request.
         """
         for name, member in sorted(self.now.items()):
             final = self._last_heard.get(name, 0)
@@ -148,7 +149,10 @@ class Members:
 
 
 def _may_own(event: GroupEvent, owned: Collection[str]) -> bool:
-    """True if the partition of a commit is in ``owned``, or may be: one of the two topics is known only by id."""
+    """True if the partition of a commit is in ``owned``.
+
+    True also if this cannot be decided, because one of the two is known only by its topic id.
+    """
     is_id = (event.topic or "").startswith("id:")
     unknown = any(partition.startswith("id:") != is_id for partition in owned)
     return unknown or f"{event.topic}-{event.partition}" in owned

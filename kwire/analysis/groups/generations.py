@@ -1,6 +1,6 @@
 """The generations of a classic group, from JoinGroup and SyncGroup responses.
 
-The first JoinGroup response with a new generation ends its join phase.
+The first JoinGroup response with a new generation id ends the join phase of that generation.
 """
 
 from __future__ import annotations
@@ -41,12 +41,14 @@ class Phase:
 
     @property
     def cooperative(self) -> bool:
-        """True if members keep reading their partitions during a rebalance."""
+        """True if the protocol is cooperative: members continue to read their partitions during a rebalance."""
         return any(word in (self.protocol or "") for word in COOPERATIVE_PROTOCOLS)
 
     def shares(self) -> dict[str, list[str]]:
-        """Return the partitions by member id: as received, or as planned by the leader if the response was not
-        captured; empty if no member received an assignment.
+        """Return the assignment of the generation, as partitions by member id.
+
+        For a member whose SyncGroup response was not captured, it is the assignment in the leader's SyncGroup request.
+        The result is empty if no member received an assignment.
         """
         if not self.received:
             return {}
@@ -58,8 +60,8 @@ class Phase:
         }
 
     def ended_ts(self) -> int | None:
-        """Return the time at which the last waiting member received its assignment, in microseconds; None if no member
-        did.
+        """Time at which the last waiting member received its assignment, in microseconds; None if no member received
+        one.
         """
         waited = {join.member_id for join in self.joins}
         return max((event.ts for member, event in self.received.items() if member in waited), default=None)

@@ -1,6 +1,7 @@
-"""Compute the history of one group id: its groups in each cluster, and their lives.
+"""The history of one group id: its groups in each cluster, and the lives of each group.
 
-The inputs are the events, watermarks and clusters of that group id only, so workers can process group ids in parallel.
+The history depends only on the events, watermarks and clusters of that group id, so that several processes can compute
+histories in parallel.
 """
 
 from __future__ import annotations
@@ -54,8 +55,10 @@ class Ends:
             marks.sort()
 
     def before(self, cluster: str | None, topic: str, partition: int, ts: int) -> tuple[int, int] | None:
-        """Return the time, in microseconds, and the value of the last end offset up to ``ts``, or None.
-        Responses of brokers of unknown cluster count for every cluster.
+        """Return the last known end offset of a partition up to ``ts``, with the time of its response, or None.
+
+        The order is (time in microseconds, end offset). Responses of a broker whose cluster is unknown count for every
+        cluster.
         """
         latest = []
         for where in {cluster, None}:
@@ -74,7 +77,7 @@ def fold(
     transactions: Transactions | None = None,
     unread: Iterable[Unread] = (),
 ) -> dict[str, list[Row]]:
-    """Return the rows of the groups with one group id, by table name.
+    """Return the rows of all groups with one group id, by table name.
 
     Args:
         events: all events of these groups, in any order, with topic names.
@@ -95,13 +98,14 @@ def fold(
 
 
 def by_cluster(events: Sequence[GroupEvent], clusters: Clusters) -> list[tuple[str | None, list[GroupEvent]]]:
-    """Return the events of one group id by cluster, because several clusters may contain a group with this id.
+    """Return the events of one group id by cluster, because groups of several clusters may have the same id.
 
-    Events of a broker of unknown cluster are added to the cluster with a common member, or else to the only cluster in
-    which the same client uses the group.
+    Events of a broker whose cluster is unknown are added to the cluster that has a member in common with them. Without
+    such a member, they are added to the only cluster in which the same client uses the group.
 
     Args:
         events: sorted events.
+        clusters: clusters of the brokers.
     """
     by_cluster_id: dict[str | None, list[GroupEvent]] = defaultdict(list)
     named: set[str | None] = set()
@@ -148,7 +152,7 @@ def _rows(
     transactions: Transactions,
     blanks: Blanks,
 ) -> Iterator[tuple[str, Iterable[Row]]]:
-    """Yield the rows of one life, each time with the name of their table."""
+    """Yield the rows of one life, as pairs of table name and rows."""
     protocols: list[str | None] = [*sorted({event.protocol for event in life.events if event.protocol})] or [None]
     outcomes = {name: Outcome(capture_id, group_id, name, cluster, life.number, blanks) for name in protocols}
     for protocol, out in outcomes.items():
@@ -176,7 +180,7 @@ def _rows(
 def _commits(
     out: Outcome, events: Sequence[GroupEvent], ends: Ends, transactions: Transactions
 ) -> Iterator[tuple[GroupEvent, Row]]:
-    """Yield each offset commit with its row of ``offset_commits``."""
+    """Yield each event of an offset commit with its row of ``offset_commits``."""
     for event in events:
         if event.topic is None or event.partition is None or event.offset is None:
             continue
@@ -211,8 +215,9 @@ def _commits(
 
 
 def _coordinator_moves(events: Iterable[GroupEvent]) -> list[GroupEvent]:
-    """Return an inferred event for each FindCoordinator response with a different coordinator than the previous
-    response.
+    """Return an inferred event for each change of the coordinator.
+
+    The coordinator has changed if a FindCoordinator response has another coordinator than the response before it.
     """
     answers = [event for event in events if event.event == "coordinator_found"]
     return [
@@ -232,8 +237,9 @@ def _coordinator_moves(events: Iterable[GroupEvent]) -> list[GroupEvent]:
 
 
 def _report_decreases(out: Outcome, life: Life, commits: Iterable[tuple[GroupEvent, Row]]) -> None:
-    """Add violations for a generation and for committed offsets that decreased; commits that did not take effect are
-    ignored.
+    """Add a violation for each generation and each committed offset that decreased.
+
+    Commits that did not take effect are ignored.
     """
     if fell := life.remembered:
         detail = f"to {fell.generation}, though the coordinator knew the member"

@@ -1,4 +1,4 @@
-"""Joins with their responses: JoinGroups, and first heartbeats of KIP-848 members."""
+"""Joins with their responses: JoinGroup requests, and the first heartbeats of KIP-848 members."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Join:
 
     Attributes:
         sent: event of the request.
-        asked: time of the member's first request, in microseconds; earlier than ``sent`` if that one only requested a
-            member id.
-        done: event of the response; None if it was not captured.
+        asked: time of the first JoinGroup of the member, in microseconds. It is earlier than ``sent`` if the first
+            JoinGroup only returned a member id.
+        done: event of the response, or None if it was not captured.
     """
 
     sent: GroupEvent
@@ -25,7 +25,7 @@ class Join:
 
     @property
     def member_id(self) -> str:
-        """Member id in the response, else in the request; "" if neither contains one."""
+        """Member id in the response, else in the request; "" if both lack it."""
         return (self.done.member_id if self.done else None) or self.sent.member_id or ""
 
 

@@ -1,7 +1,7 @@
-"""The lives of a group: a new one begins after deletion, expiry, or a coordinator's loss of its state.
+"""The lives of a group id: a new life begins after deletion, expiry, or loss of the group's state.
 
-Generations and epochs only increase during a life. A join response with a lower
-generation than a member received before the join was sent belongs to a new life of the group id.
+In one life, generations and epochs only increase. If a member receives a lower generation in a join response than any
+member did before that join was sent, the response belongs to a new life.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Life:
         number: index of the life, from 1.
         events: events of the life, sorted.
         until: start of the next life, in microseconds since 1970; None for the last life.
-        remembered: first response of the life, if it shows that the coordinator still knew the member: the generation
-            is lower, but not 1, and the member also joined in an earlier life; else None.
+        remembered: first response of the life, if the coordinator still knew the member; else None. The coordinator
+            knew it if the generation is lower than before but not 1, and the member has also joined in an earlier life.
     """
 
     number: int
@@ -54,7 +54,9 @@ def lives(events: Sequence[GroupEvent]) -> Iterator[Life]:
 
 
 def _later_lives(events: Sequence[GroupEvent]) -> Iterator[tuple[GroupEvent, int]]:
-    """Yield, for each life after the first, the response that shows it and the start of the life, in microseconds."""
+    """Yield the beginning of each life after the first: the response that shows the life, and its start in
+    microseconds.
+    """
     joins = joins_of(events)
     by_answer = {id(join.done): join for join in joins if join.done is not None}
     top, top_ts, first = -1, 0, True
@@ -73,8 +75,10 @@ def _later_lives(events: Sequence[GroupEvent]) -> Iterator[tuple[GroupEvent, int
 
 
 def _start(before: Iterable[GroupEvent], joins: Iterable[Join], first: Join) -> int:
-    """Return the start of a life, in microseconds: the first request of the joins answered together with ``first``, but
-    not before the last confirmation of the previous life.
+    """Return the start of a life, in microseconds.
+
+    The start is the first request of the joins that were answered together with ``first``. It is not earlier than the
+    last event that shows the previous life.
     """
     assert first.done is not None
     generation, ts = first.done.generation, first.done.ts

@@ -1,4 +1,4 @@
-"""The rows of a group's history, and the triggers that all protocols share."""
+"""Rows of a group's history, and the triggers of rebalances in every protocol."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Trigger:
     Attributes:
         ts: time, in microseconds.
         kind: one of ORDER.
-        member_id: member that caused the rebalance; None if unknown.
+        member_id: member that caused the rebalance, or None if unknown.
         client_id: client id of that member.
-        evidence: the reason for this conclusion, as text.
+        evidence: captured facts that show the trigger, as text.
     """
 
     ts: int
@@ -45,14 +45,15 @@ class Trigger:
 
     @property
     def rank(self) -> tuple[int, int]:
-        """Sort key: the trigger with the lowest rank counts."""
+        """Sort key. Of several triggers, the one with the lowest rank is reported."""
         return self.ts, ORDER.index(self.kind)
 
 
 @dataclass(slots=True, kw_only=True)
 class Membership:
-    """The attributes of a member, from its first response to the end of its membership. Times are microseconds since
-    1970.
+    """The attributes of a member from its first response until it left, expired or was fenced.
+
+    Times are microseconds.
     """
 
     member_id: str
@@ -67,7 +68,7 @@ class Membership:
     left_how: str | None = None
 
     def learn(self, event: GroupEvent) -> None:
-        """Record the client, timeouts and subscription of the member in an event."""
+        """Record the client, the timeouts and the subscription that an event of the member contains."""
         self.instance_id = event.instance_id or self.instance_id
         self.client_id = event.client_id or self.client_id
         self.host = event.host or self.host
@@ -79,7 +80,7 @@ class Membership:
             self.subscription = event.topics
 
     def end(self, ts: int, how: str) -> None:
-        """End the membership; only the first call counts."""
+        """End the membership for the reason ``how``; later calls have no effect."""
         if self.left_ts is None:
             self.left_ts, self.left_how = ts, how
 
@@ -90,12 +91,12 @@ class Membership:
 
 @dataclass(slots=True)
 class Stop:
-    """The wait of a member for its assignment, and the time in which it did not read.
+    """The stop of a member in a rebalance: its wait for the assignment, and the time in which it did not read.
 
     Attributes:
-        resumed: time of the assignment, in microseconds; None if none was received.
-        asked: start of the wait, in microseconds; None if it is unknown.
-        stopped: start of the time without reading, in microseconds; None if the member did not stop.
+        resumed: time of the assignment, in microseconds; None if the member received none.
+        asked: start of the wait, in microseconds; None if unknown.
+        stopped: start of the time without reading, in microseconds; None if the member did not stop reading.
     """
 
     resumed: int | None = None
@@ -145,7 +146,7 @@ class Outcome:
     violations: list[Row] = field(default_factory=list)
 
     def infer(self, ts: int, event: str, member: Membership, reason: str, **more: Any) -> None:
-        """Add an inferred event, which no frame shows directly."""
+        """Add an inferred event: an event that no frame contains, but that follows from others."""
         self.events.append(
             GroupEvent(
                 ts=ts,
@@ -163,9 +164,7 @@ class Outcome:
         )
 
     def rebalance(self, trigger: Trigger, stops: Iterable[Stop], **values: Any) -> None:
-        """Add a row of ``rebalances``; ``values`` contains the columns that do not follow from the trigger and the
-        stops.
-        """
+        """Add a row of ``rebalances``. ``values``: the columns that neither the trigger nor the stops determine."""
         waits = [wait for stop in stops if (wait := stop.row()["stw_ms"]) is not None]
         self.rebalances.append(
             tables.REBALANCES.row(
@@ -186,9 +185,9 @@ class Outcome:
     def mark_incomplete(self, until: int | None) -> None:
         """Set ``incomplete`` in rows that may be wrong because calls of the group were not decoded.
 
-        A rebalance is affected by calls missing since the end of the rebalance two before it, and the last rebalance
-        also by calls missing after it. A member is affected from the same time on, up to the first rebalance without
-        it.
+        A rebalance may be wrong if calls are missing at any time from the end of the last but one rebalance before it
+        to its own end. For the last rebalance, calls that are missing later count too. The row of a member may be wrong
+        if calls are missing from the same time on, up to the first rebalance without the member.
 
         Args:
             until: end of the life, in microseconds; None for the last life.
@@ -241,6 +240,8 @@ class Outcome:
         """Add a row of ``assignments`` for each partition.
 
         Args:
+            generation: generation id, or group epoch.
+            member: the member.
             partitions: partitions of the member, as ``topic-partition``.
             before: previous owner of each partition, by partition.
             source: value of the column ``source``.
@@ -268,8 +269,8 @@ class Outcome:
         Args:
             before: partitions assigned before.
             after: partitions assigned now.
-            unread_since: earliest time since which a gained partition was not read, in microseconds; None if all were
-                read.
+            unread_since: time since which one of the new partitions was not read, in microseconds; of several times the
+                earliest. None if all were read.
         """
         self.changes.append(
             tables.ASSIGNMENT_CHANGES.row(
@@ -298,9 +299,12 @@ class Outcome:
         """Add a row of ``violations``.
 
         Args:
-            event: event with the values of columns that are not in ``about``.
-            since: start of the period in which undecoded calls make the violation uncertain, in microseconds; None if
-                undecoded calls do not matter.
+            ts: time of the violation, in microseconds.
+            kind: kind of the violation.
+            detail: description, as text.
+            event: event from which the columns that are not in ``about`` are copied.
+            since: time in microseconds; if calls after this time were not decoded, the violation is marked as not
+                certain. None: never mark it.
         """
         if since is not None and self.blanks.between(since, ts):
             detail += UNCERTAIN

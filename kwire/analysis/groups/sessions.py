@@ -1,4 +1,4 @@
-"""Sessions of the members of a classic group: their requests, and when sessions were renewed or expired."""
+"""Sessions of classic members: when requests renewed them, and when they expired."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Sessions:
         events: events of the group, sorted.
         moments: times of the events.
         synced: generation and member id of each SyncGroup request.
-        signs: times of events that show that a member is alive, by member id.
+        signs: times of the requests and responses of a member, by member id.
         parked: periods in which a member waited for a response to JoinGroup or SyncGroup, by member id.
         refused: times at which a member received REBALANCE_IN_PROGRESS, by member id.
         gone: times at which a member received UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID, by member id.
@@ -83,20 +83,22 @@ class Sessions:
         return self.events[bisect_right(self.moments, low) : bisect_right(self.moments, high)]
 
     def last_sign(self, member: str, before: int) -> int | None:
-        """Return the time of a member's last request or response at or before ``before``, or None."""
+        """Return the time of the last request or response of a member up to the time ``before``, or None."""
         return _last(self.signs[member], before)
 
     def is_heard(self, member: str, after: int) -> bool:
-        """True if a member sends a request, or receives a fencing error, after the time ``after``."""
+        """True if, after the time ``after``, the member sends a request or receives a fencing error."""
         return any(moments[-1:] > [after] for moments in (self.signs[member], self.gone[member]))
 
     def over(self, person: Membership, high: int) -> int | None:
-        """Return the time at which a member's session expires after its last renewal up to ``high``; None if its
-        timeout or a renewal was not captured.
+        """Return when the session of a member expires, counted from its last renewal up to ``high``, in microseconds.
 
-        Sessions are renewed by responses to JoinGroup and Heartbeat, by accepted commits, and by a SyncGroup that
-        waited for the leader's. A later SyncGroup renews the session only in brokers before 4.0. Such a broker is
-        recognised by a member that received a normal response after the session would have expired otherwise.
+        The result is None if the session timeout or a renewal was not captured.
+
+        Sessions are renewed by responses to JoinGroup and Heartbeat, by accepted commits, and by a SyncGroup that waits
+        for the leader. A SyncGroup that arrives after the leader's renews the session only in brokers before 4.0. Such
+        a broker is recognised by a member that still received normal responses when its session would otherwise have
+        expired.
         """
         member = person.member_id
         if person.session_timeout_ms is None or (last := _last(self._renewed[member], high)) is None:
@@ -109,8 +111,10 @@ class Sessions:
         return longer if goes_on else over
 
     def may_commit(self, event: GroupEvent) -> bool:
-        """True if the partition is in one of the member's last two assignments, because a partition that is being
-        revoked may still be committed; also if no assignment was captured.
+        """True if the partition is in one of the member's last two assignments.
+
+        A partition of the last but one assignment may be committed while it is being revoked. True also if no
+        assignment of the member was captured.
         """
         shares = self.shares[event.member_id or ""]
         place = bisect_right(shares, event.ts, key=lambda share: share[0])
@@ -120,6 +124,6 @@ class Sessions:
 
 
 def _last(moments: Sequence[int], before: int) -> int | None:
-    """Return the last of the sorted times that is at or before ``before``, or None."""
+    """Return the last time in ``moments``, which is sorted, that is not after ``before``; None if all are after it."""
     place = bisect_right(moments, before)
     return moments[place - 1] if place else None

@@ -55,8 +55,10 @@ def readable(table: str, row: Row, *, without: Iterable[str] = ()) -> dict[str, 
 
 
 def names(rows: Iterable[Row]) -> dict[str, str]:
-    """Return display names of members: the client id, with the end of the member id if several members have that
-    client id.
+    """Return display names of members, by member id.
+
+    The name of a member is its client id. If several members have the same client id, the end of the member id is
+    added.
     """
     clients: dict[str, set[str]] = defaultdict(set)
     for row in rows:
@@ -71,7 +73,7 @@ def names(rows: Iterable[Row]) -> dict[str, str]:
 def groups(tables: Tables) -> Iterator[dict[str, Any]]:
     """Yield each group as a JSON object: members, rebalances with assignments before and after, commits, errors.
 
-    ``what_if`` is included only if groups were replayed.
+    The object has the key ``what_if`` only if groups were replayed with another assignor.
     """
     for (group_id, cluster), rows in apart(tables).items():
         replayed = {"what_if": _what_if(rows)} if WHAT_IF.name in rows else {}
@@ -79,8 +81,9 @@ def groups(tables: Tables) -> Iterator[dict[str, Any]]:
 
 
 def apart(tables: Tables) -> dict[Name, dict[str, list[Row]]]:
-    """Return the rows of each group, by table name. Groups with the same id in different clusters are different
-    groups.
+    """Return the rows of each group, by table name.
+
+    Groups of different clusters are different groups, even if their ids are equal.
     """
     by_group = {name: _by_group(tables[name]) for name in (*OF_GROUPS, *ON_REQUEST) if name in tables}
     groups = sorted(by_group["group_events"], key=lambda name: (name[0], name[1] or ""))
@@ -154,7 +157,9 @@ _ADDED = ("moved", "moved_what_if", "stopped_ms", "stopped_ms_what_if", "avoided
 
 
 def _what_if(rows: Tables) -> dict[str, Any]:
-    """Return generations as captured and as replayed, and their sum, which is null if none could be replayed."""
+    """Return each generation as captured and as replayed, and the sum of all; the sum is null if no generation was
+    replayed.
+    """
     shares: dict[Generation, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for row in rows[WHAT_IF_ASSIGNMENTS.name]:
         share = shares[row["protocol"], row["life"], row["generation"]][row["member_id"]]
@@ -183,8 +188,9 @@ def _what_if(rows: Tables) -> dict[str, Any]:
 
 
 def restarts(rows: Tables) -> Iterator[dict[str, Any]]:
-    """Yield the restarts of static members that caused no rebalance, as JSON objects; ``stw_ms`` is the time for
-    which the partitions of the member were not read, in milliseconds.
+    """Yield the restarts of static members that caused no rebalance, as JSON objects.
+
+    ``stw_ms`` is how long the partitions of the member were not read, in milliseconds.
     """
     rebalanced = {
         (row["life"], row["to_generation"], row["trigger_member"])
@@ -213,8 +219,9 @@ def restarts(rows: Tables) -> Iterator[dict[str, Any]]:
 
 
 def _stops_of_members(stops: Mapping[str, float | None], members: Iterable[str] | None) -> dict[str, float | None]:
-    """Return the stop-the-world time of each member that was in the group after the rebalance, in milliseconds. Static
-    members that returned later are left out.
+    """Return the stop-the-world time of each member that was in the group after the rebalance, in milliseconds.
+
+    Static members that returned later are left out.
 
     Args:
         stops: stop-the-world times by member id.
@@ -227,8 +234,8 @@ def _stops_of_members(stops: Mapping[str, float | None], members: Iterable[str] 
 def _commits(rows: Iterable[Row]) -> list[dict[str, Any]]:
     """Return a summary of the offset commits of each partition: counts by outcome, the last committed offset, and lags.
 
-    Only commits with the outcome ``committed`` count for offsets and lags: offsets of an aborted transaction were never
-    committed, and offsets of unknown outcome may not have been.
+    Only commits with the outcome ``committed`` count for offsets and lags. Offsets of an aborted transaction were never
+    committed, and offsets with an unknown outcome may not have been.
     """
     by_partition: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in rows:

@@ -167,7 +167,7 @@ class _Bar:
         begin: start, in microseconds.
         until: end, in microseconds.
         generation: generation of the member.
-        share: True if the bar ends with an assignment, False if it ends with the lane.
+        share: True if the bar ends with an assignment, False if it ends with the last event of the lane.
     """
 
     lane: str
@@ -184,8 +184,9 @@ class _Bar:
 
 
 def _ends(rows: Sequence[Row], end: int) -> list[int]:
-    """Return the end of each generation of a member, in microseconds: the member's next stop or assignment, or the
-    end of its membership.
+    """Return the end of each generation of a member, in microseconds.
+
+    A generation ends with the member's next stop or next assignment, or with its membership.
     """
     ends: list[int] = []
     later: int | None = None
@@ -198,8 +199,9 @@ def _ends(rows: Sequence[Row], end: int) -> list[int]:
 
 
 def _stops_reading(row: Row) -> int | None:
-    """Return the time at which a member revoked its previous assignment, in microseconds; None if it is unknown. The
-    stop in the row may begin earlier, because of partitions of another member.
+    """Return when a member revoked its previous assignment, in microseconds, or None if unknown.
+
+    The stop in the row may begin earlier: it includes the time since which partitions of other members were not read.
     """
     stopped: int | None = row["stopped_ts"]
     resumed: int | None = row["resumed_ts"]
@@ -231,7 +233,7 @@ def _color(generation: int) -> str:
 
 
 def lag_lines(commits: Iterable[Row]) -> Figure:
-    """Return a chart of the lag at each effective commit, by partition."""
+    """Return a chart of the lag at each commit that took effect, by partition."""
     lines: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in commits:
         if row["lag"] is not None and row["outcome"] == COMMITTED:

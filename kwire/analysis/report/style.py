@@ -1,4 +1,4 @@
-"""The style sheet of generated HTML pages. It imports nothing, so pages without captures need no extra."""
+"""Style sheet of generated HTML pages. The module imports nothing, so that pages without captures need no extra."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What another assignor would have made of the history of a group (``kwire groups --what-if``)."""
+"""Replay of a group's history with another assignor, and the comparison with it (``kwire groups --what-if``)."""

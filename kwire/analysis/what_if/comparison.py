@@ -1,6 +1,6 @@
 """The comparison of a group's history with another assignor: rows of ``what_if`` and ``what_if_assignments``.
 
-docs/pipeline.md defines the numbers, and the assumptions where the capture contains no information.
+docs/pipeline.md defines the numbers, and what is assumed where the capture lacks information.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _ReplayedGeneration:
         before: last owner of each partition.
         rebalances: number of rebalances.
         moved: number of partitions with a new owner.
-        stopped: total time for which partitions had no owner, in microseconds.
+        stopped: how long partitions had no owner, added over all partitions, in microseconds.
     """
 
     shares: Shares
@@ -95,12 +95,14 @@ class _Group:
             self._move_to_returned(one)
 
     def _forget(self) -> None:
-        """Reset the state, because the group is empty."""
+        """Reset the state after the group has become empty."""
         self.replay, self.shares, self.owners, self.free, self.instances, self.pending = None, {}, {}, {}, {}, False
 
     def _replay(self, one: Round) -> Replay:
-        """Return the replay of the group. A new replay begins with the captured assignment if the previous
-        generation was not captured.
+        """Return the replay of the group.
+
+        If the previous generation was not captured, the result is a new replay that begins with the captured
+        assignment.
         """
         if self.replay is None:
             self.replay = replay_of(self.assignor, one.row["protocol"], self.evidence.topic_id)
@@ -126,14 +128,19 @@ class _Group:
             return _ReplayedGeneration(self.shares, self.owners)
         would = _ReplayedGeneration({}, dict(self.owners))
         self._assign(replay, one, would, extra=False)
-        if self.pending and (following is None or not following.follow_up) and self._has_time(one, following):
+        if (
+            self.pending
+            and (following is None or not following.follow_up)
+            and self._has_time_for_follow_up(one, following)
+        ):
             self._assign(replay, one, would, extra=True)
         return would
 
     @staticmethod
-    def _has_time(one: Round, following: Round | None) -> bool:
-        """True if a follow-up rebalance that is not in the capture would have ended before the next generation
-        began.
+    def _has_time_for_follow_up(one: Round, following: Round | None) -> bool:
+        """True if an additional follow-up rebalance would have ended before the next generation began.
+
+        Such a rebalance is needed by the other assignor, and is not in the capture.
         """
         return following is None or following.started >= one.ended
 
@@ -158,9 +165,9 @@ class _Group:
         self.owners |= owners
 
     def _stop(self, kind: str, one: Round, partition: TopicPartition, before: str, after: str, *, extra: bool) -> int:
-        """Return the time for which the partition would have had no owner, in microseconds."""
+        """Return how long the partition would have had no owner under the other assignor, in microseconds."""
         if kind == EAGER or (before != after and one.gave_up_by_itself(before, partition)):
-            return _stood_still(one, before, after)
+            return _unowned_after_revocation(one, before, after)
         if before == after or after not in one.informed:
             return 0
         if extra:
@@ -197,7 +204,7 @@ class _Group:
     # --- rows ---
 
     def _row(self, one: Round, would: _ReplayedGeneration | None, note: str | None) -> Row:
-        stopped = None if not one.informed else _stopped(one)
+        stopped = None if not one.informed else _unowned_time(one)
         kind = None if self.replay is None else self.replay.kind
         row = WHAT_IF.row(
             **self._about(one),
@@ -244,8 +251,8 @@ class _Group:
         return {**about, "generation": one.generation, "assignor": self.assignor}
 
 
-def _stopped(one: Round) -> int:
-    """Return the total time that partitions had no owner, in microseconds."""
+def _unowned_time(one: Round) -> int:
+    """Return how long partitions had no owner, added over all partitions, in microseconds."""
     total = 0
     for member, share in one.shares.items():
         for partition in share:
@@ -253,18 +260,17 @@ def _stopped(one: Round) -> int:
             if before is None:
                 continue
             if one.row["stw_kind"] == EAGER or (before != member and one.gave_up_by_itself(before, partition)):
-                total += _stood_still(one, before, member)
+                total += _unowned_after_revocation(one, before, member)
             elif before != member:
                 total += one.measured.get((one.generation, partition), 0)
     return total
 
 
-def _stood_still(one: Round, before: str, after: str) -> int:
-    """Return the time for which a partition had no owner, if its owner revoked it before the rebalance; in
-    microseconds.
+def _unowned_after_revocation(one: Round, before: str, after: str) -> int:
+    """Return how long a partition had no owner because its owner had revoked it before the rebalance, in microseconds.
 
-    The time begins when the previous owner requested to rejoin, or left. Members of KIP-848 groups do not request to
-    rejoin: the time begins with the rebalance.
+    In a classic group this time begins when the previous owner rejoined or left. In a KIP-848 group, whose members do
+    not rejoin, it begins with the rebalance.
     """
     if after not in one.informed:
         return 0

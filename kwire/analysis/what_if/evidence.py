@@ -1,6 +1,6 @@
 """Evidence for replays, from calls: subscriptions as the leader's assignor receives them, and partitions of topics.
 
-Like events, each piece depends only on its call.
+Each piece of evidence is found in a single call.
 """
 
 from __future__ import annotations
@@ -88,8 +88,9 @@ def subscribed(call: Call) -> Iterator[Subscribed]:
 
 
 def _subscription(blob: bytes, instance_id: str | None) -> Subscription | None:
-    """Return a decoded subscription without its owned partitions, which the replay computes itself; None if it
-    cannot be decoded.
+    """Return a decoded subscription, or None if it cannot be decoded.
+
+    Owned partitions are removed, because the replay computes them itself.
     """
     try:
         decoded, _ = decode_stored(ConsumerProtocolSubscription, blob)
@@ -118,7 +119,7 @@ def sizes(call: Call) -> Iterator[Size]:
 
 
 def wanted(subscriptions: Iterable[Subscribed], events: Iterable[GroupEvent]) -> Iterator[tuple[str, str]]:
-    """Yield each group id with a topic whose partitions are necessary to replay the group."""
+    """Yield pairs of group id and topic: to replay the group, the partitions of the topic must be known."""
     for one in subscriptions:
         yield from ((one.group_id, topic) for topic in one.subscription.topics)
     for event in events:
@@ -133,7 +134,7 @@ Client = tuple[str | None, str | None]  # client id and host
 
 
 class Fresh:
-    """A filter for sizes that differ from the previous ones of the same connection."""
+    """A filter that passes a topic's partitions only if they differ from the previous ones on the same connection."""
 
     def __init__(self) -> None:
         self._told: dict[tuple[str, str], Racks] = {}
@@ -177,8 +178,9 @@ class Evidence:
         self._ids: dict[str, UUID] | None = None  # computed on first use: few replays need them
 
     def subscription(self, group_id: str, member_id: str, generation: int, ts: int) -> tuple[int, Subscription] | None:
-        """Return the index in the leader's member list, or -1, and the subscription of a member: that of this
-        generation, else the last one up to ``ts``; None if none was captured.
+        """Return the subscription of a member, with the index of the member in the leader's member list, or None.
+
+        It is the subscription of this generation, else the last one up to ``ts``. The index is -1 if it is unknown.
         """
         stated = [one for one in self._said_in.get((group_id, member_id, generation), ()) if one.ts <= ts]
         if not stated:
@@ -189,10 +191,10 @@ class Evidence:
         return None if best is None else (best.place, best.subscription)
 
     def partitions(self, cluster: str | None, topic: str, ts: int, leader: Client | None) -> list[Partition]:
-        """Return the partitions in the leader's last Metadata response up to ``ts``.
+        """Return the partitions of a topic in the last Metadata response that the leader received up to ``ts``.
 
-        The list is empty if there is no such response. Without a leader, or if no response to the leader was captured,
-        the latest response to any client counts. Responses of brokers of unknown cluster count for every cluster.
+        Without a leader, or if no response to the leader was captured, the latest response to any client is used. The
+        list is empty if there is no response. Responses of brokers of unknown cluster count for every cluster.
         """
         places = {cluster, None}
         if leader is not None and any((where, topic, leader) in self._sizes for where in places):
@@ -209,7 +211,7 @@ class Evidence:
         return [Partition(tuple(rack or None for rack in racks)) for racks in max(latest)[2]]
 
     def topic_id(self, topic: str) -> UUID | None:
-        """Return the id of a topic; None if no response contains it."""
+        """Return the id of a topic, or None if no response contains the id."""
         if self._ids is None:
             self._ids = {
                 name: UUID(bytes=urlsafe_b64decode(key.removeprefix("id:") + "=="))

@@ -1,6 +1,6 @@
-"""The replay of an assignor over the history of a group; each member keeps its assignor instance and its assignment.
+"""The replay of an assignor over the history of a group; each member has its own assignor and its assignment.
 
-This module does not depend on captures: its input is members and subscriptions, its output assignments.
+This module does not depend on captures. The input is members and subscriptions; the output is assignments.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Replay(ABC):
     """The replay of one group.
 
     Attributes:
-        kind: ``eager``, ``cooperative`` or ``consumer`` (assignor of the broker).
+        kind: ``eager``, ``cooperative``, or ``consumer`` for server-side assignment.
     """
 
     kind: str
@@ -66,10 +66,12 @@ class Replay(ABC):
 
 
 def replay_of(name: str, protocol: str, topic_id: Callable[[str], UUID | None]) -> Replay:
-    """Return a replay of the assignor with this name. ``protocol`` decides between two assignors with the same name.
+    """Return a replay of an assignor.
 
     Args:
-        topic_id: returns the id of a topic, or None.
+        name: name of the assignor.
+        protocol: protocol of the group, which selects between two assignors of the same name.
+        topic_id: function that returns the id of a topic, or None.
 
     Raises: AssignorError for an unknown name.
     """
@@ -100,8 +102,8 @@ class _OfMembers(Replay):
         return shares, self.kind == COOPERATIVE and withheld > 0
 
     def _joining(self, member: str, subscription: Subscription) -> Subscription:
-        """Return the subscription with which the member joins. It contains owned partitions only for a cooperative
-        assignor.
+        """Return the subscription with which the member joins; only cooperative members send their owned partitions in
+        it.
         """
         generation, held = self._held.get(member, (-1, []))
         owned = sorted(partition for partition in held if partition[0] in subscription.topics)

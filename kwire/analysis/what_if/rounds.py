@@ -1,6 +1,6 @@
 """The generations in one life of a group as a replay needs them: members, subscriptions, assignments and times.
 
-Everything comes from the rows of the group's tables, and from ``Evidence``.
+All values come from the rows of the group's tables, and from ``Evidence``.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Round:
         topics: partitions of the topics that members subscribe to.
         shares: partitions by member id.
         owners_before: previous owner of each partition.
-        informed: members that received their assignment; empty if none did.
+        informed: members that received their assignment.
         asked: time of each member's first request to rejoin, in microseconds.
         resumed: time at which each member received its assignment, in microseconds.
-        gone: time since which each former member does not read, in microseconds.
-        measured: times for which partitions that moved outside a rebalance had no owner, in microseconds.
+        gone: time at which each former member stopped reading, in microseconds.
+        measured: for each partition that moved outside a rebalance, how long it had no owner, in microseconds.
         late: static members that returned during the generation, in order.
-        too_large: a topic with more than MOST_PARTITIONS partitions, or None.
+        too_large: name of a topic with more than MOST_PARTITIONS partitions, or None.
         follow_up: True for the second rebalance of a cooperative assignor.
     """
 
@@ -93,7 +93,7 @@ class Round:
         return self.started if moment is None else moment
 
     def gave_up_by_itself(self, member: str, partition: TopicPartition) -> bool:
-        """True if a member of a classic group rejoined without subscribing to the partition's topic any more."""
+        """True if a classic member gave up a partition because it rejoined without subscribing to the topic."""
         wanted = self.subscriptions.get(member) if self.row["protocol"] == CLASSIC else None
         return wanted is not None and partition[0] not in wanted.topics
 
@@ -123,10 +123,11 @@ def lives_of(tables: Mapping[str, list[Row]]) -> Iterator[dict[str, list[Row]]]:
 
 
 def rounds_of(tables: Mapping[str, list[Row]], evidence: Evidence) -> list[Round]:
-    """Return the generations, in order; a generation without members means that the group became empty.
+    """Return the generations of one life, in order; a generation without members shows that the group became empty.
 
     Args:
         tables: tables from ``lives_of``.
+        evidence: subscriptions and partitions of topics.
     """
     life = _Life(tables, evidence)
     rounds: list[Round] = []
@@ -155,8 +156,8 @@ class _Life:
         self.wanted: dict[str, list[str]] = {}
         self.most = 0  # largest number of members so far
         self.seen: dict[str, int] = {}  # partitions of each topic assigned so far
-        self.gone = self._gone(tables["members"])
-        self.measured = self._measured()
+        self.gone = self._stopped_reading_at(tables["members"])
+        self.measured = self._unowned_times()
 
     def round(self, row: Row) -> Round:
         generation, present = row["to_generation"], set(row["members_after"])
@@ -171,10 +172,10 @@ class _Life:
                     one_round.owners_before[partition] = share["from_prev_owner"]
         self._times(one_round)
         if row["protocol"] == CLASSIC:
-            self._of_leader(one_round)
+            self._order_as_leader(one_round)
         else:
-            self._of_broker(one_round)
-        self._size(one_round)
+            self._order_as_broker(one_round)
+        self._set_topic_partitions(one_round)
         late = [one for member, one in people.items() if member not in present and one["instance_id"]]
         late.sort(key=lambda one: (one["joined_ts"] or 0, one["member_id"]))
         one_round.late = [one["member_id"] for one in late]
@@ -193,8 +194,8 @@ class _Life:
         elif one_round.resumed:
             one_round.informed = unseen | one_round.resumed.keys()
 
-    def _of_leader(self, one_round: Round) -> None:
-        """Set the subscriptions, and order the members as in the leader's member list."""
+    def _order_as_leader(self, one_round: Round) -> None:
+        """Set the subscriptions of a classic generation; order the members as in the leader's member list."""
         places: dict[str, int] = {}
         group, last = one_round.row["group_id"], max(one_round.ended, one_round.row["joined_ts"])
         for member in one_round.members:
@@ -204,8 +205,8 @@ class _Life:
         listed = len(one_round.members)
         one_round.members.sort(key=lambda member: (listed if (place := places.get(member, -1)) < 0 else place, member))
 
-    def _of_broker(self, one_round: Round) -> None:
-        """Set the subscriptions from heartbeats, and order the members as in the broker's HashMap."""
+    def _order_as_broker(self, one_round: Round) -> None:
+        """Set the subscriptions of an epoch from heartbeats; order the members as the broker's HashMap does."""
         self.most = max(self.most, len(one_round.members))
         joined = sorted(one_round.members, key=lambda member: (one_round.people[member]["joined_ts"] or 0, member))
         one_round.members = map_order(joined, self.most)
@@ -215,10 +216,12 @@ class _Life:
         for member in one_round.members:
             if (wanted := self.wanted.get(member)) is not None:
                 instance = one_round.people[member]["instance_id"]
-                one_round.subscriptions[member] = Subscription(list(self._resolved(wanted)), instance_id=instance)
+                one_round.subscriptions[member] = Subscription(
+                    list(self._matching_topics(wanted)), instance_id=instance
+                )
 
-    def _resolved(self, topics: Iterable[str]) -> Iterator[str]:
-        """Yield topic names; for a regular expression, the matching topics among those assigned so far."""
+    def _matching_topics(self, topics: Iterable[str]) -> Iterator[str]:
+        """Yield topic names; for a regular expression, the topics assigned so far whose names match."""
         for topic in topics:
             if not (topic.startswith("/") and topic.endswith("/")):
                 yield topic
@@ -229,9 +232,10 @@ class _Life:
                 continue
             yield from (name for name in self.seen if fits(name))
 
-    def _size(self, one_round: Round) -> None:
-        """Set the partitions of the topics: from metadata at the time of the assignment, or from assignments up to
-        then.
+    def _set_topic_partitions(self, one_round: Round) -> None:
+        """Set the partitions of the topics.
+
+        They come from Metadata responses at the time of the assignment, or else from the assignments so far.
         """
         row, by = one_round.row, set()
         first = one_round.people.get(row["leader"] or "")
@@ -250,9 +254,10 @@ class _Life:
                 one_round.topics[topic] = informed
         one_round.sized_by = "both" if len(by) > 1 else next(iter(by), None)
 
-    def _gone(self, people: Iterable[Row]) -> dict[str, int]:
-        """Return the time at which each former member stopped reading, in microseconds: its leave, or the last
-        request of a silent member.
+    def _stopped_reading_at(self, people: Iterable[Row]) -> dict[str, int]:
+        """Return when each former member stopped reading, in microseconds.
+
+        This is the time of its leave, or of its last request if the member became silent.
         """
         signs: dict[str, list[int]] = defaultdict(list)
         for event in self.events:
@@ -266,9 +271,10 @@ class _Life:
                 gone[member] = max(earlier, default=left)
         return gone
 
-    def _measured(self) -> Measured:
-        """Return the time for which each partition had no owner, in microseconds: since a member had to revoke it,
-        or left.
+    def _unowned_times(self) -> Measured:
+        """Return how long each partition had no owner, in microseconds.
+
+        This time begins when the previous owner had to revoke the partition, or left.
         """
         line: list[tuple[int, int, str, Any]] = [(ts, 0, member, None) for member, ts in self.gone.items()]
         line += (

@@ -1,8 +1,8 @@
 """Conversion of the segments of one connection, in order of time, to calls.
 
-A Conversation processes one segment at a time, buffers a bounded amount, and can be pickled between two segments. The
-result does not depend on how the segments are divided among method calls. A Conversation does not read files: a payload
-is passed as a position and an object to slice.
+A Conversation processes one segment at a time, with bounded memory, and can be pickled between two segments. The result
+is the same however the segments are divided among method calls. A Conversation opens no file: the caller passes a
+position for each payload, and an object to slice the payload from.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Sliced(Protocol):
 
 
 class Row(NamedTuple):
-    """A TCP segment for ``Conversation.segment``. The fields are those of ``segments.Segments``."""
+    """A TCP segment, the argument of ``Conversation.segment``. The fields are the columns of ``segments.Segments``."""
 
     upward: bool
     time_us: int
@@ -57,7 +57,7 @@ class Conversation:
         redacted: True to redact secrets.
 
     Attributes:
-        broker: True if the first endpoint of the key is the broker; None if it is unknown which is.
+        broker: True if the first endpoint of the key is the broker, False if the second is, None if unknown.
     """
 
     __slots__ = (
@@ -143,7 +143,7 @@ class Conversation:
         return buffered + undecided + sum(framer.held for framer in self._framers.values())
 
     def taken(self) -> list[Call]:
-        """Return and remove the completed calls."""
+        """Remove the completed calls and return them."""
         exchange = self._exchange
         calls, exchange.calls = exchange.calls, []
         return calls
@@ -151,7 +151,7 @@ class Conversation:
     # Segments
 
     def is_another(self, row: Row) -> bool:
-        """True if a segment begins another connection between the same endpoints."""
+        """True if the segment begins a new connection between the same endpoints."""
         if row.flags & SYN:
             isn = self.isn.get(row.upward)
             if isn is not None:
@@ -168,16 +168,16 @@ class Conversation:
         return bool(row.size) and following is not None and 2**26 < (row.seq - following) & MASK < 2**32 - 2**26
 
     def segment(self, row: Row, source: Sliced, base: int, file: str) -> None:
-        """Process the next segment; its payload begins at ``row.start - base`` of ``source``."""
+        """Process the next segment. Its payload is at ``row.start - base`` of ``source``."""
         self.segments((row,), source, base, file)
 
     def segments(self, rows: Sequence[Parts], source: Sliced, base: int, file: str, begin: int = 0) -> int:
-        """Process the next segments, up to one that may begin another connection; return the index after the last.
+        """Process segments up to the first that may begin another connection; return the index after the last.
 
-        Segments in order are processed here, in as few steps as possible.
+        Segments that arrive in order take the short path in this method.
 
         Args:
-            rows: Rows, or tuples of their values.
+            rows: Rows, or tuples with the same values.
             source: object to slice payloads from.
             base: position in the file at which ``source`` begins.
             file: path of the file.
@@ -229,8 +229,9 @@ class Conversation:
         return len(rows)
 
     def _sides(self) -> Sequence[tuple[Stream, Stream, Framer, bool]] | None:
-        """Return stream, other stream, framer, and True for requests, for each value of ``upward``; None unless both
-        directions are in order and the broker is known.
+        """Return (stream, opposite stream, framer, is_request) for both directions, by the value of ``upward``.
+
+        The result is None unless the broker is known and no direction waits for missing segments.
         """
         low, high = self._streams[False], self._streams[True]
         if low.held or high.held or self.broker is None or self.done or self._early:
@@ -285,7 +286,7 @@ class Conversation:
             self._replay(early)
 
     def _give_up_syn(self) -> None:
-        """Continue without the SYN of a side: the connection began before the capture."""
+        """Begin at the first captured byte of each direction, because the SYN was not captured."""
         early, self._early = self._early or [], None
         self._replay(early)
 
@@ -314,7 +315,7 @@ class Conversation:
         return None if low == high else low
 
     def _choose(self, broker: bool | None) -> None:
-        """Set which endpoint is the broker: True for the first one of the key."""
+        """Set the broker: True for the first endpoint of the key, False for the second."""
         first, second = endpoints(self.key)
         self.broker = broker
         if broker is None:  # only to name the endpoints
@@ -322,7 +323,10 @@ class Conversation:
         self.connection.broker, self.connection.client = (first, second) if broker else (second, first)
 
     def _infer_broker(self, row: Row, payload: bytes) -> None:
-        """Infer the broker if neither a port nor a SYN shows it: the side that sends a valid request is the client."""
+        """Find out which side is the broker if neither a port nor a SYN shows it.
+
+        The side that sends a valid request is the client.
+        """
         self._seen_bytes += len(payload)
         if is_tls(payload):
             self._choose(self.key[2] <= self.key[5])
@@ -349,7 +353,7 @@ class Conversation:
         return 14 <= end <= len(payload) and self._exchange.checks.is_frame(True, payload[:end])
 
     def _advance(self, now_us: int) -> None:
-        """Deliver bytes that are in order, requests first; give up gaps that will not be filled."""
+        """Deliver the bytes that are in order, requests first; skip gaps that will not be filled."""
         for is_request in (True, False):
             stream = self._streams[(not self.broker) == is_request]
             while stream.held or stream.gap:
@@ -375,14 +379,14 @@ class Conversation:
         if framer.mode != OFF and piece.payload:
             framer.data(self._exchange, piece.payload, piece.file, piece.position)
         if missing := piece.size - len(piece.payload):  # truncated by the snap length
-            self._lose(is_request, missing)
+            self._skip_gap(is_request, missing)
         return True
 
     def _skip_hole(self, is_request: bool, stream: Stream) -> None:
-        self._lose(is_request, stream.give_up())
+        self._skip_gap(is_request, stream.give_up())
 
-    def _lose(self, is_request: bool, size: int) -> None:
-        """Process a gap of ``size`` bytes on one side."""
+    def _skip_gap(self, is_request: bool, size: int) -> None:
+        """Handle a gap of ``size`` bytes in one direction."""
         self.connection.gaps += 1
         self.connection.gap_bytes += size
         self._framers[is_request].lost(self._exchange, size)
@@ -392,7 +396,7 @@ class Conversation:
         self.finish()
 
     def finish(self) -> Connection:
-        """End the connection and return it; calls without a response are then also available from ``taken``."""
+        """End the connection and return it. After this, ``taken`` also returns the calls without a response."""
         connection = self.connection
         if self.done:
             return connection
@@ -417,7 +421,7 @@ class Conversation:
 
 
 def _may_follow(row: Row, syn: Row) -> bool:
-    """True if a segment captured before a SYN can belong to the connection that it opens."""
+    """True if a segment that was captured before a SYN can belong to the connection that the SYN opens."""
     if row.upward != syn.upward and not row.flags & ACK:
         return True
     number = row.seq if row.upward == syn.upward else row.ack

@@ -1,4 +1,4 @@
-"""Frames of one connection to calls: requests with their responses, matched by correlation id."""
+"""Conversion of the frames of one connection to calls. Responses are matched to requests by correlation id."""
 
 from __future__ import annotations
 
@@ -40,10 +40,11 @@ from kwire.messages import APIS
 
 
 class Exchange:
-    """The calls of one connection. Options as for Conversation.
+    """The calls of one connection. The options are those of Conversation.
 
-    A connection may begin with a request of unknown API or version. It is returned only after the connection is known
-    to speak Kafka: by a client id with a known API, a response with its correlation id, or a known request.
+    If a connection begins with a request of unknown API or version, this call is held back until it is certain that the
+    connection is a Kafka connection. Proof is one of these: a request of known API and version, a request of a known
+    API with a client id, or a response with the correlation id of a pending request.
 
     Attributes:
         calls: completed calls; after ``finish`` also calls without a response.
@@ -82,7 +83,7 @@ class Exchange:
         self._is_strange = False  # the first bytes were not a request
 
     def finish(self) -> None:
-        """End the connection; pending requests have no response."""
+        """End the connection. Requests that still wait for a response become calls without a response."""
         if not self.good[True]:  # the connection was not shown to speak Kafka
             self._pending.clear()
         for call in [*self._pending, *self._tokens.pop_all()]:
@@ -161,7 +162,8 @@ class Exchange:
         Args:
             head: first bytes, with the length prefix.
             size: size of the frame, in bytes.
-            why: reason for which the rest is missing; None if it was not needed.
+            why: reason why the rest is missing; None if the rest was skipped because it is not needed.
+            framer: framer of this direction.
         """
         if is_request:
             self._partial_request(head, size, why, framer)
@@ -192,7 +194,7 @@ class Exchange:
         self._await_response(call, head, header.body)
 
     def _header_of(self, head: bytes) -> Header | None:
-        """Return the header of a truncated request; None if too few bytes are available."""
+        """Return the header of a truncated request, or None if too few bytes were captured."""
         try:
             return read_header(head, 4)
         except (DecodeError, struct.error):
@@ -204,7 +206,8 @@ class Exchange:
         """Return a new call with the next number.
 
         Args:
-            framer: direction of the request; None if the request was not captured.
+            client_id: client id of the request, or None.
+            framer: framer of the requests; None if the request was not captured.
             size: bytes of the request; None if it was not captured.
         """
         self.number += 1
@@ -236,7 +239,9 @@ class Exchange:
         return call
 
     def _await_response(self, call: Call, frame: bytes, body: int) -> None:
-        """Keep a request until its response arrives; a Produce request with acks=0 is complete at once."""
+        """Store a request until its response arrives. A Produce request with acks=0 has no response and is complete at
+        once.
+        """
         if call.api_key == ApiKey.PRODUCE and produce_acks(frame, body, call.api_version or 0) == 0:
             self.calls.append(call)
         elif oldest := self._pending.add(call):
@@ -255,7 +260,7 @@ class Exchange:
     def _without_request(
         self, correlation_id: int | None, frame: bytes, framer: Framer, size: int | None = None
     ) -> None:
-        """Add a call for a response whose request was not captured, and whose API is therefore unknown."""
+        """Add a call for a response whose request was not captured. Its API is unknown."""
         call = self._new_call(self._client_text)
         call.correlation_id, call.reason = correlation_id, REQUEST_NOT_SEEN
         if self._bodies.raw and size is None:
@@ -263,9 +268,9 @@ class Exchange:
         self._complete(call, framer, len(frame) - 4 if size is None else size)
 
     def _client_token(self, frame: bytes, framer: Framer) -> bool:
-        """Process a SASL token of the client, without a header."""
+        """Process a SASL token of the client, which has no request header."""
         if not self._tokens.count():
-            self._become(OPAQUE)
+            self._set_status(OPAQUE)
             return True
         call = self._new_call(self._client_text, framer, len(frame) - 4)
         call.reason, call.request_raw = SASL_TOKEN, None if self._bodies.redacted else frame[4:]
@@ -273,7 +278,7 @@ class Exchange:
         return True
 
     def _broker_token(self, frame: bytes, framer: Framer) -> None:
-        """Process a SASL token of the broker: the response to the client's oldest one."""
+        """Process a SASL token of the broker, which is the response to the client's oldest pending token."""
         call = self._tokens.pop()
         if call is None:
             self._without_request(None, frame, framer)
@@ -284,7 +289,7 @@ class Exchange:
     # Loss of frame boundaries
 
     def strayed(self, is_request: bool) -> None:
-        """Record that a direction contains other bytes where a frame was expected."""
+        """Record that a direction has bytes that are not a frame where a frame should begin."""
         if self.good[is_request]:
             self._note(f"expected a {'request' if is_request else 'response'}, found other bytes")
             self.lost_track(is_request)
@@ -292,17 +297,17 @@ class Exchange:
             self._is_strange = True
 
     def lost_track(self, is_request: bool) -> None:
-        """Record that frames may be missing from here on."""
+        """Record that from here on frames of a direction may be missing."""
         self._lost.begin(is_request, self.framers[is_request].now)
 
     def found_again(self, is_request: bool) -> None:
-        """Record that a frame was found after a gap, or after bytes that were not a frame."""
+        """Record that a frame was found after a gap, or after bytes that are not a frame."""
         self._lost.end(is_request, self.framers[is_request].now)
         if self.good[is_request]:
             self.connection.resyncs += 1
 
     def searched(self, is_request: bool, size: int) -> None:
-        """Record that ``size`` bytes contain no frame."""
+        """Record that a search found no frame in ``size`` bytes."""
         if self.good[True]:
             return
         buffer = self.framers[is_request].buffer
@@ -310,17 +315,17 @@ class Exchange:
             if is_request:
                 self._become_tls(bytes(buffer))
             else:
-                self._become(TLS)
+                self._set_status(TLS)
         elif is_request and size > STRANGE:
-            self._become(NOT_KAFKA)
+            self._set_status(NOT_KAFKA)
 
     def _become_tls(self, data: bytes) -> None:
-        self._become(TLS)
+        self._set_status(TLS)
         if name := server_name(data):
             self._note(f"TLS for {name}")
 
-    def _become(self, status: str) -> None:
-        """Set the status of a connection that cannot be decoded as Kafka; its further bytes are only counted."""
+    def _set_status(self, status: str) -> None:
+        """Set the status of a connection that is not decodable as Kafka. From now on its bytes are only counted."""
         self.connection.status = status
         for framer in self.framers.values():
             framer.mode = OFF

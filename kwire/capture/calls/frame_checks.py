@@ -1,6 +1,6 @@
 """Recognition of frames, for the search after a gap.
 
-After lost bytes a frame is accepted only if it decodes to its last byte.
+After lost bytes, bytes are accepted as a frame only if the frame can be decoded completely.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ from kwire.messages import APIS
 
 
 class FrameChecks:
-    """The checks of bytes for frames, based on the frames of the connection so far. Frames include their length prefix
-    of four bytes.
+    """Checks whether bytes are a frame, based on the earlier frames of the connection.
+
+    Frames include their length prefix of four bytes.
 
     Attributes:
-        client_id: client id of the latest request, as encoded; None before the first.
+        client_id: client id of the latest request, as encoded; None before the first request.
     """
 
     __slots__ = ("_bodies", "_pending", "_tokens", "client_id")
@@ -48,8 +49,9 @@ class FrameChecks:
         return least <= size <= MAX_FRAME
 
     def skip_reason(self, is_request: bool, head: bytes, size: int) -> tuple[bool, str | None]:
-        """Return True if a frame with these first bytes should be skipped, and why; the reason is None if its body
-        is not needed.
+        """Return whether to skip the frame that begins with ``head``, and why.
+
+        The reason is None if the frame is skipped only because its body is not needed.
         """
         wanted = self._bodies.wanted
         if size > MAX_KEPT_FRAME:
@@ -66,13 +68,13 @@ class FrameChecks:
         return any(call.api_key not in wanted for call in calls), None
 
     def places(self, is_request: bool, data: bytes, start: int) -> list[int]:
-        """Return candidate positions of frames in ``data`` from ``start`` on."""
+        """Return the positions in ``data``, from ``start`` on, at which a frame may begin."""
         if is_request:
             return frame_search.requests(data, start, self.client_id)
         return frame_search.responses(data, start, self._pending.by_id)
 
     def is_frame(self, is_request: bool, frame: bytes) -> bool:
-        """True if a frame decodes to its last byte."""
+        """True if the frame can be decoded completely, to its last byte."""
         try:
             return self._is_request(frame) if is_request else self._is_response(frame)
         except (DecodeError, struct.error, UnicodeDecodeError):

@@ -1,6 +1,4 @@
-"""Decoding of frame headers in captures: API, version, start of the body; and recognition of bytes that are not
-frames.
-"""
+"""Decoding of frame headers in captures (API, version, start of the body), and checks for bytes that are not frames."""
 
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ class Form(NamedTuple):
 
 @cache
 def form_of(key: int, version: int) -> Form | None:
-    """Return the Form of one version of an API; None if the API or the version is unknown."""
+    """Return the Form of one version of an API, or None if the API or the version is unknown."""
     if key not in APIS or version not in APIS[key].versions:
         return None
     api = APIS[key]
@@ -52,8 +50,9 @@ def form_of(key: int, version: int) -> Form | None:
 
 
 def body_at(message: type, data: bytes, at: int, version: int) -> tuple[Any, int]:
-    """Return the message at an offset, and the offset after it, like ``codec.decode_at``; small messages are decoded
-    faster.
+    """Decode the message at an offset; return it with the offset after it.
+
+    The result is that of ``codec.decode_at``; for small messages this function is faster.
     """
     if len(data) - at <= UNWEIGHED:
         try:
@@ -70,9 +69,9 @@ class Header(NamedTuple):
         key: API key.
         version: API version.
         correlation_id: correlation id.
-        client_id: client id, as encoded; None if it is null.
+        client_id: client id, as encoded, or None for null.
         body: offset of the request's body.
-        form: header form and classes of the version; None if the version is unknown.
+        form: header form and classes of the version, or None if the version is unknown.
     """
 
     key: int
@@ -103,12 +102,15 @@ def read_header(data: bytes, at: int) -> Header:
 
 
 def cut_header(data: bytes, at: int, known: bytes | None) -> Header | None:
-    """Decode the available part of a truncated request header; its body is at the end of the data.
+    """Decode the captured part of a truncated request header; return None if the correlation id is missing.
 
-    None if not even the correlation id is available.
+    In the result, the body begins at the end of the data.
 
     Args:
-        known: client id of the connection; it is used if its length and its available part match.
+        data: bytes of the request.
+        at: offset of the header.
+        known: client id of the connection. If the client id in the header is truncated, ``known`` replaces it, provided
+            that its length and its captured part agree.
     """
     if len(data) < at + 8:
         return None
@@ -120,7 +122,7 @@ def cut_header(data: bytes, at: int, known: bytes | None) -> Header | None:
 
 
 def is_plausible(header: Header) -> bool:
-    """True if a header with an unknown API or version can be one of Kafka's."""
+    """True if the header may be Kafka's although its API or version is unknown."""
     if not (0 <= header.key < MAX_KEY and 0 <= header.version < MAX_VERSION):
         return False
     try:
@@ -139,8 +141,9 @@ def response_body(form: Form, data: bytes, at: int) -> int:
 
 
 def leading_group(form: Form, data: bytes, at: int) -> str | None:
-    """Return the group id of a request, if it is among the strings at the start of its body; the rest may be
-    missing.
+    """Return the group id of a request, or None.
+
+    The group id is found if it is one of the strings with which the body begins; the end of the body may be missing.
     """
     for slot in resolve(form.request, form.version).slots:
         if not isinstance(slot.node, Text):
@@ -157,7 +160,9 @@ def leading_group(form: Form, data: bytes, at: int) -> str | None:
 
 
 def _length(data: bytes, at: int, *, compact: bool) -> tuple[int, int]:
-    """Return the length of a string, negative for null, and the offset after it. Raises: struct.error, IndexError."""
+    """Return the length of a string, which is negative for null, and the offset after the length. Raises: struct.error,
+    IndexError.
+    """
     if not compact:
         return struct.unpack_from(">h", data, at)[0], at + 2
     size, shift = 0, 0
@@ -171,7 +176,7 @@ def _length(data: bytes, at: int, *, compact: bool) -> tuple[int, int]:
 
 
 def produce_acks(frame: bytes, at: int, version: int) -> int | None:
-    """Return ``acks`` of a Produce request whose body begins at ``at``; None if it is not available."""
+    """Return ``acks`` of the Produce request whose body begins at ``at``; None if these bytes are missing."""
     try:
         if version >= 3:
             size, at = _length(frame, at, compact=version >= 9)
@@ -183,12 +188,14 @@ def produce_acks(frame: bytes, at: int, version: int) -> int | None:
 
 
 def is_tls(data: bytes) -> bool:
-    """True for the first bytes of a TLS record. As a frame length they would be too large."""
+    """True if the data begins with a TLS record. As a length prefix, the same bytes would exceed the maximum frame
+    size.
+    """
     return len(data) >= 3 and 20 <= data[0] <= 23 and data[1] == 3 and data[2] <= 4
 
 
 def server_name(hello: bytes) -> str | None:
-    """Return the server name (SNI) of a TLS ClientHello; None if it is not in the first record."""
+    """Return the server name (SNI) in a TLS ClientHello, or None if the first TLS record has none."""
     try:
         at = 5 + 4 + 2 + 32
         if hello[0] != 22 or hello[5] != 1:

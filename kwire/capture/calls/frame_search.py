@@ -1,4 +1,4 @@
-"""Candidate positions of frames, by their first bytes. The caller must decode them to be certain."""
+"""Positions at which frames may begin, by their first bytes. The caller has to decode the frames to be certain."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SELECTIVE = 4  # length of a client id that is long enough to search for
 
 
 def responses(data: bytes, start: int, pending: Iterable[int]) -> list[int]:
-    """Return candidate positions of responses to pending requests, by correlation id."""
+    """Return the positions at which a response to one of the ``pending`` requests may begin, by correlation id."""
     size = _words(data, ">i4", start)
     count = len(size) - 4
     if count <= 0:
@@ -27,7 +27,10 @@ def responses(data: bytes, start: int, pending: Iterable[int]) -> list[int]:
 
 
 def requests(data: bytes, start: int, client_id: bytes | None) -> list[int]:
-    """Return candidate positions of requests: by client id if it is known and long enough, else by the whole header."""
+    """Return the positions at which a request may begin.
+
+    They are found by the client id if it is known and long enough, else by the whole header.
+    """
     if client_id is not None and len(client_id) >= SELECTIVE:
         return _of_client(data, start, client_id)
     size = _words(data, ">i4", start)
@@ -58,14 +61,14 @@ def _of_client(data: bytes, start: int, client_id: bytes) -> list[int]:
 
 
 def _words(data: bytes, kind: str, start: int) -> Any:
-    """Return the integers that begin at each byte from ``start``."""
+    """Return the integers at every byte offset from ``start``."""
     count = max(len(data) - start - int(kind[2]) + 1, 0)
     return np.ndarray((count,), kind, data, start if count else 0, strides=(1,)).astype(np.int64)
 
 
 @cache
 def _bounds() -> tuple[Any, Any]:
-    """Return the lowest and highest version by API key; no version fits an unknown key."""
+    """Return the lowest and the highest version by API key. For unknown keys the range is empty."""
     size = max(APIS) + 2
     lowest, highest = np.full(size, 1, np.int64), np.full(size, 0, np.int64)
     for key, api in APIS.items():

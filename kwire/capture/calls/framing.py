@@ -1,6 +1,6 @@
-"""Splitting one direction of a connection into frames, and finding the next frame after a gap.
+"""Division of one direction of a connection into frames, and the search for the next frame after a gap.
 
-A frame without a matching request is skipped: its first bytes are kept, the rest is counted.
+A frame that is too large, or whose body is not needed, is skipped: its first bytes are stored, the others are counted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TAIL = 13  # bytes that may be the beginning of a header
 
 
 class Checks(Protocol):
-    """The interface for checks of bytes for frames, as in ``FrameChecks``."""
+    """The interface of objects that check whether bytes are a frame, such as ``FrameChecks``."""
 
     def is_size(self, is_request: bool, size: int, /) -> bool: ...
     def skip_reason(self, is_request: bool, head: bytes, size: int, /) -> tuple[bool, str | None]: ...
@@ -29,7 +29,9 @@ class Checks(Protocol):
 
 
 class Owner(Protocol):
-    """The interface for receivers of frames, as in ``Exchange``. Frames include their length prefix of four bytes."""
+    """The interface of objects that receive frames, such as ``Exchange``. Frames include their length prefix of four
+    bytes.
+    """
 
     @property
     def checks(self) -> Checks: ...
@@ -59,8 +61,9 @@ class Origin(NamedTuple):
 
 
 class Framer:
-    """The splitter of one direction of a connection into frames. The owner is passed to each method instead of
-    stored, so that a Framer can be pickled.
+    """Division of one direction of a connection into frames.
+
+    The owner is an argument of each method instead of an attribute, so that a Framer can be pickled.
     """
 
     __slots__ = (
@@ -182,7 +185,7 @@ class Framer:
         owner.partial(self.is_request, head, size, why, self)
 
     def lost(self, owner: Owner, size: int) -> None:
-        """Process a gap of ``size`` bytes."""
+        """Handle a gap of ``size`` bytes."""
         if self.mode == OFF:
             return
         if self.mode == SEARCH:
@@ -210,7 +213,7 @@ class Framer:
         self.head, self.broken = b"", None
 
     def finish(self, owner: Owner) -> None:
-        """End the direction; an incomplete frame is passed to the owner as partial."""
+        """End the direction. The owner receives an incomplete frame as partial."""
         if self.mode == SYNC and self.need:
             if not self.to_skip:
                 self._skip_frame(b"".join(self.parts), INCOMPLETE)
@@ -221,9 +224,10 @@ class Framer:
         self.origins.clear()
 
     def _lose_track(self, owner: Owner, refused: bytes = b"") -> None:
-        """Begin to search for a frame, because the bytes at this position are not a frame.
+        """Begin to search for the next frame, because the bytes at this position are not a frame.
 
         Args:
+            owner: receiver of the frames.
             refused: bytes that are not a frame.
         """
         self._reset()
@@ -268,7 +272,7 @@ class Framer:
             self.passed += cut
 
     def _resume(self, owner: Owner, place: int) -> None:
-        """Continue with frames from a position in the buffer, each with its origin."""
+        """Continue with frames from a position in the buffer, with the file positions of the buffered bytes."""
         rest, origins, now = bytes(self.buffer[place:]), self._origins_from(place), self.now
         self._give_up_buffer()
         self.passed = 0
@@ -286,7 +290,10 @@ class Framer:
         return [origin._replace(at=max(0, origin.at - place)) for origin in self.origins[first:]]
 
     def _find(self, owner: Owner) -> int | None:
-        """Return the position of a frame in the buffer: complete, decodable, and followed by another one or nothing."""
+        """Return the position of a frame in the buffer, or None.
+
+        The frame must be complete and decodable, and followed by another frame or by nothing.
+        """
         size = len(self.buffer)
         data = bytes(self.buffer)
         new = owner.checks.places(self.is_request, data, max(0, self.looked - TAIL))

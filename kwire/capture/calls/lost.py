@@ -7,8 +7,9 @@ from kwire.capture.limits import LOST_TOGETHER_US, MAX_LOST
 
 
 class LostFrames:
-    """The recorder of ``Connection.lost``, the periods in which frames may be missing. ``is_request`` identifies a
-    direction.
+    """A recorder of ``Connection.lost``, the periods in which frames may be missing.
+
+    The argument ``is_request`` of the methods is the direction.
     """
 
     __slots__ = ("_connection", "_since")
@@ -18,11 +19,11 @@ class LostFrames:
         self._since: dict[bool, int] = {}
 
     def begin(self, is_request: bool, at: int) -> None:
-        """Begin a period for a direction that lost its frame boundaries, at a time in microseconds."""
+        """Begin a period: the frame boundaries of a direction are unknown from ``at`` on, in microseconds."""
         self._since.setdefault(is_request, at)
 
     def end(self, is_request: bool, at: int) -> None:
-        """End the period of a direction in which a frame was found, if there is such a period."""
+        """End the current period of a direction, because a frame was found. Do nothing if there is none."""
         if (begin := self._since.pop(is_request, None)) is not None:
             self.add(begin, at)
 
@@ -32,7 +33,7 @@ class LostFrames:
             self.add(begin, self._connection.last_us)
 
     def add(self, begin: int, end: int) -> None:
-        """Add a period; it is merged with the previous one if less than a second is between them."""
+        """Add a period. It is merged with the previous period if less than a second lies between them."""
         periods = self._connection.lost
         if periods and (begin - periods[-1][1] < LOST_TOGETHER_US or len(periods) >= MAX_LOST):
             periods[-1] = min(periods[-1][0], begin), max(periods[-1][1], end)

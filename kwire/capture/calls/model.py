@@ -1,7 +1,7 @@
-"""Connections, and calls on them: a request with its response.
+"""Connections, and calls on them: a call is a request with its response.
 
-The single-process run and Spark produce equal objects from the same bytes. Times are microseconds since 1970; sizes are
-bytes of a frame without its length prefix.
+The same bytes result in equal objects in one process and in Spark. Times are microseconds since 1970. Sizes are bytes
+of a frame without its length prefix.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Connection:
 
     @property
     def remark(self) -> tuple[str, str] | None:
-        """Reason and text why the connection was not decoded completely; None if it was."""
+        """Reason and description of an incomplete decoding of the connection; None if everything was decoded."""
         if self.status == KAFKA and not self.gap_bytes and not self.notes:
             return None
         remarks = list(self.notes)
@@ -91,14 +91,16 @@ class Connection:
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """A request with its response. A side that was not captured or not decoded is None; ``reason`` is the cause.
+    """A request with its response.
+
+    A request or response that was not captured or not decoded is None, with the cause in ``reason``.
 
     Attributes:
         number: index of the call on its connection, in the order of requests.
-        request: decoded body; None also if it was not requested.
-        response: decoded body; None also if it was not requested.
-        request_raw: frame that could not be decoded, or any frame with ``raw``.
-        response_raw: frame that could not be decoded, or any frame with ``raw``.
+        request: decoded body; None also if the caller did not want bodies of this API.
+        response: decoded body; None also if the caller did not want bodies of this API.
+        request_raw: frame as bytes, if it could not be decoded, or if ``raw`` is set; else None.
+        response_raw: frame as bytes, if it could not be decoded, or if ``raw`` is set; else None.
     """
 
     connection: str

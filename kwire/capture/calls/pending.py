@@ -1,4 +1,4 @@
-"""Calls without a response so far, by correlation id."""
+"""Requests that wait for their response, by correlation id."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from kwire.capture.limits import MAX_PENDING
 
 
 class PendingCalls:
-    """The pending requests of a connection, in order. Maximum: MAX_PENDING. Several may have the same correlation
-    id.
+    """The pending requests of a connection, in order.
+
+    Limits: MAX_PENDING requests. Several requests may have the same correlation id.
     """
 
     __slots__ = ("_count", "by_id")
@@ -27,7 +28,7 @@ class PendingCalls:
             yield from calls
 
     def add(self, call: Call) -> Call | None:
-        """Add a request. If the limit is exceeded, remove and return the oldest request, else return None."""
+        """Add a request. Above the limit, remove the oldest request and return it; else return None."""
         assert call.correlation_id is not None
         calls = self.by_id.get(call.correlation_id)
         if calls is None:

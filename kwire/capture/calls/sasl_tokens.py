@@ -1,4 +1,4 @@
-"""SASL tokens without a header, which follow a SaslHandshake v0."""
+"""SASL tokens without a Kafka header, which follow a SaslHandshake v0."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ class SaslTokens:
         self._unanswered: deque[Call] = deque()
 
     def expect(self) -> None:
-        """Record an accepted SaslHandshake v0."""
+        """Expect tokens from now on, because a SaslHandshake v0 succeeded."""
         self.expected, self._seen = True, 0
 
     def end(self) -> None:
-        """Record a request: no more tokens follow."""
+        """Expect no more tokens, because a request was captured."""
         self.expected = False
 
     def count(self) -> bool:
-        """Count a token of the client; return False if there are more than any mechanism sends."""
+        """Count a token of the client. Return False if the client sent more tokens than any SASL mechanism needs."""
         self._seen += 1
         return self._seen <= MAX_TOKENS - 1
 
     def add(self, call: Call) -> None:
-        """Add a token of the client that waits for a response."""
+        """Add a token of the client, whose response is pending."""
         self._unanswered.append(call)
 
     def pop(self) -> Call | None:

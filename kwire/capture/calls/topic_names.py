@@ -1,4 +1,4 @@
-"""Topic names by id, learned from responses with both."""
+"""Topic names by topic id, from responses that contain both."""
 
 from __future__ import annotations
 
@@ -27,10 +27,13 @@ NAMING_APIS = frozenset({*TOPICS_IN, *MEMBERS_IN})
 
 
 class TopicNames(dict[UUID, str]):
-    """The topic names in responses, by topic id. Maximum: MAX_TOPICS ids."""
+    """Topic names by topic id, from responses.
+
+    Limits: MAX_TOPICS topic ids.
+    """
 
     def learn(self, call: Call) -> None:
-        """Add the names in a response."""
+        """Add the topic names of a response."""
         if call.response is None:
             return
         for topic_id, name in topics_in(call.api_key or 0, call.response):

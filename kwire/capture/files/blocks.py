@@ -1,4 +1,4 @@
-"""Output of the readers of capture files: blocks of records, parts of files, and problems."""
+"""The results of reading capture files: blocks of records, parts of files, and problems."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Problem:
         file: path of the file.
         position: byte offset of the damage.
         reason: kind of damage, as text.
-        time_us: time of the last record before the damage, in microseconds, or None.
+        time_us: time of the last record before the damage, in microseconds; None if there is no such record.
     """
 
     file: str
@@ -69,7 +69,7 @@ class Skipped:
 
     @property
     def note(self) -> str:
-        """Number of packets and reason, as text."""
+        """The number of packets and the reason, as text."""
         packets = "packet" if self.packets == 1 else "packets"
         if self.is_damage:
             return f"{self.packets} {packets} {WHOLE}"
@@ -183,7 +183,7 @@ class Damage(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A position at which a record should begin but does not, with the reason."""
+    """A position at which no valid record begins, although one should, with the reason."""
 
     position: int
     reason: str
@@ -196,7 +196,7 @@ class Passed:
     Attributes:
         lost: position and reason of the damage.
         size: number of skipped bytes.
-        goes_on: True if records follow.
+        goes_on: True if valid records follow.
     """
 
     lost: Lost

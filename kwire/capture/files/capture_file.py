@@ -1,8 +1,8 @@
-"""Capture files in blocks of records: pcap, pcapng, gzip of them, and frame logs.
+"""Capture files, read in blocks of records: pcap and pcapng, plain or compressed with gzip, and frame logs.
 
-Memory is bounded by the size of a block, whatever lengths a file contains. Bytes that are not a valid record are
-skipped up to the next sequence of records, and reported as a Problem. Offsets count from the start of the file, or of
-the decompressed content.
+Memory is limited by the block size, even if lengths in a file are wrong. Bytes that are not a valid record are skipped
+up to the next valid records, and reported as a Problem. Offsets count bytes of the file; in a gzip file they count
+bytes of the decompressed content.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ GIVEN_UP = f"stopped after {MAX_DAMAGES} damaged places"
 
 
 def find(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Return the capture files in ``paths``, ordered by their first timestamps. Raises: OSError.
+    """Return the capture files in ``paths``, ordered by the time of their first packet. Raises: OSError.
 
     Args:
-        paths: files, folders, and addresses, which may be patterns.
+        paths: files, folders, and addresses; an address may be a pattern.
     """
     files = each(paths)
     return sorted(files, key=first_time) if len(files) > 1 else files
 
 
 def each(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Return the capture files in files, folders and addresses, in the order of their names. Raises: OSError."""
+    """Return the capture files in ``paths`` (files, folders and addresses), ordered by name. Raises: OSError."""
     files: list[str] = []
     for path in paths:
         if is_address(str(path)):
@@ -87,7 +87,7 @@ class CaptureFile:
         block: bytes per read.
         problems: damage found so far.
         last_us: time of the last packet or frame so far, in microseconds; None before the first.
-        reached: rest of the file after a part that was read to its end; None before.
+        reached: the rest of the file, after a part of the file was read completely; else None.
     """
 
     path: str
@@ -108,7 +108,7 @@ class CaptureFile:
 
     @property
     def is_log(self) -> bool:
-        """True for a frame log: the first byte that is not a space begins a JSON object."""
+        """True for a frame log: the first byte that is not white space is ``{``."""
         try:
             with open_at(self.path) as raw:
                 return bool(opened(raw).read(512).lstrip().startswith(b"{"))
@@ -142,8 +142,9 @@ class CaptureFile:
             return None
 
     def blocks(self, split: Split | None = None) -> Iterator[Block]:
-        """Yield the records of the file, or those that begin in ``split``, in blocks. Invalid bytes are skipped and
-        reported.
+        """Yield the records of the file in blocks; with ``split``, only the records that begin in this part.
+
+        Invalid bytes are skipped and reported in ``problems``.
         """
         try:
             with open_at(self.path) as raw:
@@ -166,7 +167,7 @@ class CaptureFile:
             self._report(0, f"read error: {error.strerror or error}")
 
     def _whole(self, head: bytes) -> Split:
-        """Return a split for the whole file with these first bytes. Raises: Damage."""
+        """Return a split of the whole file. ``head``: its first bytes. Raises: Damage."""
         if head[:4] == PCAPNG:
             return Split(self.path, 0, None, "<", (), True, self.is_packed)
         if head[:4] not in MAGICS:
@@ -177,7 +178,10 @@ class CaptureFile:
         return whole(self.path, head, self.is_packed)
 
     def _records(self, source: Any, split: Split) -> Iterator[Block]:
-        """Yield blocks. Raises: Damage at damage that ends the file, or after too many skipped ranges."""
+        """Yield the blocks of a part.
+
+        Raises: Damage at an error that ends the file, or after too many skipped ranges.
+        """
         walk = Pcapng(split) if split.pcapng else Pcap(split)
         if split.time_us > 0:
             self.last_us = split.time_us

@@ -1,7 +1,7 @@
 """File systems: local paths, and addresses such as ``s3://bucket/key``.
 
-Addresses are read through pyarrow (``s3``, ``gs``, ``abfs``, ``hdfs``, ``file``) or, with any other scheme, through
-fsspec if it is installed; credentials come from the environment, as documented by these libraries.
+pyarrow reads addresses with ``s3``, ``gs``, ``abfs``, ``hdfs`` and ``file``. fsspec reads other addresses, if it is
+installed. Credentials come from the environment, as these libraries document.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def file_system(path: str) -> tuple[Any, str]:
 
 
 def below(path: str, *names: str) -> str:
-    """Return a path or address inside a folder."""
+    """Return the path or address of a file in a folder. ``names``: names of subfolders and the file."""
     plain = QUERY.sub("", path) if is_address(path) else path
     return "/".join([plain.rstrip("/"), *names]) + path[len(plain) :]
 
@@ -48,7 +48,8 @@ def open_at(path: str, *, exact: bool = False) -> BinaryIO:
     """Open a file for random access. Raises: OSError.
 
     Args:
-        exact: True to never read more than requested, for local files.
+        path: path or address.
+        exact: for local files, True to read exactly the requested bytes, without a buffer.
     """
     if not is_address(path):
         return cast("BinaryIO", open(path, "rb", buffering=0)) if exact else open(path, "rb")
@@ -74,9 +75,11 @@ def changed_at(path: str) -> float:
 
 
 def listed(address: str, wanted: Callable[[str], bool]) -> list[str]:
-    """Return the addresses of a file, of a folder (files that ``wanted`` accepts), or of a pattern, sorted.
+    """Return the addresses of the files that an address refers to, sorted. Raises: OSError.
 
-    ``*`` in a pattern also matches ``/``. Raises: OSError.
+    Args:
+        address: address of a file, a folder or a pattern; ``*`` in a pattern also matches ``/``.
+        wanted: function that selects the files of a folder by name.
     """
     from pyarrow import fs
 

@@ -1,4 +1,4 @@
-"""Decompression of gzip files, including the undamaged beginning of damaged files."""
+"""Decompression of gzip files; of a damaged file, the content before the damage."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ GZIP = b"\x1f\x8b"
 
 
 def opened(raw: BinaryIO) -> Any:
-    """Return the file, or its decompressed content if it is a gzip file."""
+    """Return the file itself, or a stream of its decompressed content if it is a gzip file."""
     packed = raw.read(2) == GZIP
     raw.seek(0)
     return Unzip(raw) if packed else raw
 
 
 class Unzip:
-    """A gzip file as a stream of its decompressed content. Maximum: MAX_GZIP_RATIO times the size of the file."""
+    """A stream of the decompressed content of a gzip file.
+
+    Limits: the content has at most MAX_GZIP_RATIO times the size of the file.
+    """
 
     def __init__(self, raw: BinaryIO) -> None:
         self.raw = raw
@@ -30,7 +33,9 @@ class Unzip:
         self.failed: str | None = None
 
     def read(self, size: int) -> bytes:
-        """Return up to ``size`` bytes; empty at the end. Raises: Damage, after everything before it was returned."""
+        """Return up to ``size`` bytes, or b"" at the end. Raises: Damage, after all content before the damage was
+        returned.
+        """
         parts: list[bytes] = []
         need = size
         while need and not self.failed:
@@ -63,8 +68,9 @@ class Unzip:
         return b"".join(parts)
 
     def _up_to_the_damage(self, unpacker: Any, most: int) -> bytes:
-        """Return the content before the invalid byte, by decompressing single bytes: a call that fails returns
-        nothing.
+        """Return the content before the damaged byte.
+
+        It decompresses byte by byte, because the decompressor returns nothing from a call that fails.
         """
         out = bytearray()
         with suppress(zlib.error):

@@ -1,4 +1,7 @@
-"""The records of a pcap; a record is valid if a plausible one follows, because headers have no other check."""
+"""The records of a pcap file.
+
+A record header has no checksum. Therefore a record counts as valid if another plausible record follows.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ BEFORE = 4  # records whose times are compared in the search for the next
 
 
 def whole(path: str, head: bytes, packed: bool) -> Split:
-    """Return a split for the whole file with this header."""
+    """Return a split of the whole file. ``head``: the file header."""
     order, ticks = MAGICS[head[:4]]
     _, _, shift, _, snaplen, link = struct.unpack(f"{order}HHiIII", head[4:HEADER])
     return Split(path, HEADER, None, order, (Interface(link & 0xFFFF, ticks, -shift, snaplen),), False, packed)
@@ -33,8 +36,8 @@ def whole(path: str, head: bytes, packed: bool) -> Split:
 class Pcap:
     """A reader of pcap records.
 
-    A record is returned when another plausible one or the end follows. An implausible one stays buffered until the next
-    header is read, because its own length may be wrong.
+    A record is returned when a plausible record or the end of the file follows. A record with an implausible header
+    waits in the buffer until the next header is read, because the length in its header may be wrong.
     """
 
     def __init__(self, split: Split) -> None:
@@ -53,18 +56,21 @@ class Pcap:
         self._held = False  # the data begins with the record before the damage
 
     def block(self, data: bytes, base: int, final: bool) -> tuple[Block | None, int]:
-        """Return the complete records in ``data``, and the offset of the first one not returned. May set ``lost``."""
+        """Return the complete records in ``data``, and the offset of the first byte that is not processed.
+
+        If an invalid record follows, ``lost`` is set.
+        """
         starts, at, reason = self._walk(data, base, final)
         end = len(data)
         ended = base + at == self.stop or (final and at == end)
         visible = at <= end - 16 and base + at != self.stop
         heads = np.array([*starts, at] if visible else starts, np.int64)
         count, bad = len(starts), len(starts) if reason else -1
-        odd = self._odd(data, heads)
+        odd = self._implausible(data, heads)
         if odd.any():
-            count, bad, reason = self._judge(odd, count, bad, reason, ended, final)
+            count, bad, reason = self._count_valid(odd, count, bad, reason, ended, final)
         if bad >= 0:
-            return self._lose(data, base, starts, bad, at if bad == len(starts) else starts[bad], reason, odd)
+            return self._before_damage(data, base, starts, bad, at if bad == len(starts) else starts[bad], reason, odd)
         if count == len(starts) and not visible and not ended:
             count = max(count - 1, 0)  # the record after the last one is not read yet
         self.done = self.stop is not None and base + at >= self.stop and count == len(starts)
@@ -72,7 +78,7 @@ class Pcap:
         return self._block_of(data, base, starts[:count], used, whole=True), used
 
     def then(self, start: int) -> Split:
-        """Return a split for the rest of the file from ``start``."""
+        """Return a split of the file from ``start`` to its end."""
         return replace(self.split, start=start, damaged=self.damaged)
 
     def _walk(self, data: bytes, base: int, final: bool) -> tuple[list[int], int, str]:
@@ -98,8 +104,10 @@ class Pcap:
             return starts, at, f"{CUT_RECORD} ({end - at} bytes of it are present)"
         return starts, at, ""
 
-    def _odd(self, data: bytes, heads: Ints) -> NDArray[np.bool_]:
-        """Return a mask of implausible headers: invalid time or size, or more than a day away from the previous
+    def _implausible(self, data: bytes, heads: Ints) -> NDArray[np.bool_]:
+        """Return a mask of the implausible record headers.
+
+        A header is implausible if its time or size is invalid, or if it is more than a day away from the previous
         record.
         """
         if not len(heads):
@@ -111,11 +119,12 @@ class Pcap:
         odd: NDArray[np.bool_] = (fraction >= NANOSECONDS) | (size == 0) | (size > original) | jumps
         return odd
 
-    def _judge(
+    def _count_valid(
         self, odd: NDArray[np.bool_], count: int, bad: int, reason: str, ended: bool, final: bool
     ) -> tuple[int, int, str]:
-        """Return how many records are valid, the index of an invalid header, and the reason: two implausible ones in
-        a row.
+        """Return the number of valid records, the index of an invalid header, and the reason.
+
+        A header is invalid if it and the next header are implausible.
         """
         for n in np.flatnonzero(odd).tolist():
             if n == 0 and not self._begins:
@@ -132,10 +141,13 @@ class Pcap:
             return n, n, STRANGE
         return count, bad, reason
 
-    def _lose(
+    def _before_damage(
         self, data: bytes, base: int, starts: list[int], bad: int, at: int, reason: str, odd: NDArray[np.bool_]
     ) -> tuple[Block | None, int]:
-        """Handle a missing record at ``at``: return all before it, except the last if its length may be wrong."""
+        """Handle an invalid record at ``at``: return the records before it.
+
+        The last of them is left out if its length may be wrong.
+        """
         seconds = words(data, f"{self.split.order}u4", np.array(starts[max(0, bad - BEFORE) : bad], np.int64)).tolist()
         self._near = [*self._near, *seconds][-BEFORE:]
         cut = reason.startswith(CUT) and bad < len(odd) and not odd[bad]
@@ -147,7 +159,10 @@ class Pcap:
         return self._block_of(data, base, starts[: bad - self._held], begin, whole=False), begin
 
     def again(self, data: bytes, base: int, final: bool) -> tuple[Block | None, int, Passed | None]:
-        """Search for the next record; return records, the number of processed bytes, and the skipped range."""
+        """Search for the next valid record.
+
+        Return its records, the number of processed bytes, and the skipped range.
+        """
         assert self.lost is not None and self._search is not None  # noqa: PT018 - one is set with the other
         lost = self.lost
         place, upto = self._search.next(data, self._from - base, final)

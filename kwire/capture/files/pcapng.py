@@ -1,4 +1,4 @@
-"""A reader of pcapng files: sections, interfaces and packets. Each block contains its size at both ends."""
+"""A reader of pcapng files: sections, interfaces and packets. Each block has its size at its start and at its end."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ class Pcapng:
         self._from = self._hint = 0  # positions in the file: where the search continues, and where it begins
 
     def block(self, data: bytes, base: int, final: bool) -> tuple[Block | None, int]:
-        """Return the complete packets in ``data``, and the offset of the first block not processed. May set
-        ``lost``.
+        """Return the complete packets in ``data``, and the offset of the first byte that is not processed.
+
+        If an invalid block follows, ``lost`` is set.
         """
         rows: list[tuple[int, int, int, int, int, int]] = []
         at = 0
@@ -57,13 +58,15 @@ class Pcapng:
         return Block(self.split.path, base, data, records, starts, sizes, originals, times, links, self.split, then), at
 
     def then(self, start: int) -> Split:
-        """Return a split for the rest of the file from ``start``."""
+        """Return a split of the file from ``start`` to its end."""
         state = {"order": self.order, "interfaces": tuple(self.interfaces), "damaged": self.damaged}
         return replace(self.split, start=start, time_us=self.time, **state)  # type: ignore[arg-type]
 
     def again(self, data: bytes, base: int, final: bool) -> tuple[None, int, Passed | None]:
-        """Search for the next block; return None, the number of processed bytes, and the skipped range if the search
-        has ended.
+        """Search for the next valid block.
+
+        Return None (in place of records), the number of processed bytes, and the skipped range once the search has
+        ended.
         """
         assert self.lost is not None
         search = Blocks(self.order, self.interfaces, self.time or None)
@@ -145,7 +148,7 @@ def _order(data: bytes, at: int, base: int) -> str:
 
 
 def _interface(data: bytes, at: int, size: int, order: str) -> Interface:
-    """Return the interface of an Interface Description Block; invalid options are ignored."""
+    """Return the interface that an Interface Description Block describes; invalid options are ignored."""
     link, _, snaplen = struct.unpack_from(f"{order}HHI", data, at + 8)
     ticks, shift = US, 0
     option, end = at + 16, at + size - 4

@@ -1,6 +1,6 @@
-"""Search for the next record after damage: the first position from which several valid records follow each other.
+"""The search for the next record after damage: the first position at which several valid records begin.
 
-The result does not depend on how the file is divided into blocks, and the work is linear in the bytes.
+The result is the same however the file is divided into blocks. The work grows linearly with the number of bytes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ Found = tuple[int | None, int]  # position of the next record, if found; positio
 
 
 def is_packet(data: bytes, at: int, link: int) -> bool:
-    """True if the link header at this position may precede IP; always True for unknown link types."""
+    """True if the link header at this position can be followed by an IP packet.
+
+    Always True for an unknown link type.
+    """
     head = data[at : at + 20]
     if link in TYPE_AT:
         place = TYPE_AT[link]
@@ -50,7 +53,7 @@ class Records:
     """The search for pcap records.
 
     Attributes:
-        near: times of records before the damage, in seconds; the next record is near one of them.
+        near: times of records before the damage, in seconds; the next record must have a similar time.
         most: maximum size of a packet, in bytes.
     """
 
@@ -61,14 +64,17 @@ class Records:
         self.most = min(most, MAX_CHAINED)
 
     def next(self, data: bytes, start: int, final: bool) -> Found:
-        """Return the first position from ``start`` at which valid records begin, and the position up to which none
-        begin.
+        """Return the first position, from ``start`` on, at which valid records begin.
+
+        The second value is the position up to which the search is complete.
 
         Args:
+            data: bytes to search.
+            start: offset at which the search begins.
             final: True if no data follows.
         """
         stop = len(data) - 15 if final else len(data) - AHEAD
-        for begin, end in _looks(start, stop):
+        for begin, end in _doubling_ranges(start, stop):
             sizes = np.ndarray((end - begin,), self.kind, data, begin + 8, strides=(1,))
             places = np.flatnonzero((sizes >= LEAST_PACKET) & (sizes <= self.most)) + begin
             for place in self._chained(data, places, final).tolist():
@@ -76,8 +82,8 @@ class Records:
                     return place, place
         return None, max(start, stop)
 
-    def _sane(self, data: bytes, places: Ints, around: Ints | None) -> tuple[NDArray[np.bool_], Ints, Ints]:
-        """Return which positions have a plausible header, with their seconds and sizes."""
+    def _plausible(self, data: bytes, places: Ints, around: Ints | None) -> tuple[NDArray[np.bool_], Ints, Ints]:
+        """Return which positions have a plausible record header, and the seconds and sizes in the headers."""
         seconds, fraction, size, original = (words(data, self.kind, places + 4 * n).astype(np.int64) for n in range(4))
         good = (size >= LEAST_PACKET) & (size <= self.most) & (size <= original) & (original <= LARGEST_PACKET)
         good &= fraction < NANOSECONDS
@@ -91,7 +97,10 @@ class Records:
         return good, seconds, size
 
     def _chained(self, data: bytes, places: Ints, final: bool) -> Ints:
-        """Return the positions from which CHAIN records follow each other, or fewer up to the end of the file."""
+        """Return the positions from which CHAIN records follow each other.
+
+        At the end of the file fewer records are sufficient.
+        """
         end = len(data)
         start, at = places, places
         around: Ints | None = None
@@ -105,7 +114,7 @@ class Records:
             whole = at <= end - 16
             at, start = at[whole], start[whole]
             around = None if around is None else around[whole]
-            good, seconds, size = self._sane(data, at, around)
+            good, seconds, size = self._plausible(data, at, around)
             at, start, seconds = at[good] + 16 + size[good], start[good], seconds[good]
             around = seconds if around is None else around[good]
             beyond = at > end
@@ -128,15 +137,18 @@ class Blocks:
         self.near_us = near_us
 
     def next(self, data: bytes, start: int, final: bool) -> Found:
-        """Return the first position from ``start`` at which valid blocks begin, and the position up to which none
-        begin.
+        """Return the first position, from ``start`` on, at which valid blocks begin.
+
+        The second value is the position up to which the search is complete.
 
         Args:
+            data: bytes to search.
+            start: offset at which the search begins.
             final: True if no data follows.
         """
         kind = f"{self.order}u4"
         stop = len(data) - 11 if final else len(data) - AHEAD_BLOCKS
-        for begin, end in _looks(start, stop):
+        for begin, end in _doubling_ranges(start, stop):
             sizes = np.ndarray((end - begin,), kind, data, begin + 4, strides=(1,))
             kinds = np.ndarray((end - begin,), kind, data, begin, strides=(1,))
             may_be = (sizes >= 12) & (sizes <= MAX_CHAINED) & (sizes % 4 == 0)
@@ -155,7 +167,7 @@ class Blocks:
         return None, max(start, stop)
 
     def is_chain(self, data: bytes, at: int, final: bool) -> bool:
-        """True if BLOCKS blocks follow each other from here, or fewer up to the end of the file."""
+        """True if BLOCKS blocks follow each other from here; at the end of the file fewer are sufficient."""
         order, has_interfaces = self.order, True  # interfaces of the section are known
         for count in range(BLOCKS):
             if at + 12 > len(data):
@@ -191,8 +203,8 @@ class Blocks:
         return bool(abs(seconds - self.near_us // 1_000_000) <= NEAR_SECONDS)
 
 
-def _looks(start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges up to ``stop``, each twice as long as the one before."""
+def _doubling_ranges(start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Yield consecutive ranges from ``start`` to ``stop``; each is twice as long as the previous one."""
     size = FIRST_LOOK
     while start < stop:
         yield start, min(start + size, stop)

@@ -1,9 +1,9 @@
-"""Splitting large captures without reading them: boundaries are guessed, and the reader of each part verifies the next
-one.
+"""Division of large captures into parts without reading them.
 
-A guess is a position from which several records follow each other, which can be wrong if the captured traffic contains
-a capture. But the first part has an exact start, and a part that was read to its end shows whether the next one begins
-there; so all guesses are right if no reader reports otherwise (``is_proven``).
+The boundaries are guessed: a boundary is a position from which several records follow each other. A guess is wrong if
+the captured traffic itself contains a capture. Therefore each part is verified. The first part begins at the start of
+the file, which is certain. A part that was read completely shows whether the next part begins at the right position. So
+all guesses are right if no part reports an error (``is_proven``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ UNKNOWN = -1  # time of the packet before a part, if not known
 
 
 def guessed(path: str, size: int) -> list[Split]:
-    """Return a capture in parts of about ``size`` bytes; a gzip file is one part. Raises: OSError."""
+    """Divide a capture into parts of about ``size`` bytes; a gzip file is one part. Raises: OSError."""
     file = CaptureFile(path, block=65_536)
     first = next(file.blocks(), None)
     if first is None:
@@ -56,20 +56,19 @@ def _search(first: Block) -> Records | Blocks:
 
 
 def is_proven(file: CaptureFile, then: Split | None, records: int) -> bool:
-    """True if a part was read as a part with an exact start would have been: without damage, and up to the start of the
-    next part.
+    """True if the boundary after a part is right: the part was read without damage and ends where the next part starts.
 
     Args:
-        file: file after the part was read.
+        file: file, after the part was read.
         then: next part; None for the last part, which may be truncated.
         records: number of records in the part.
     """
     if then is None:
-        return all(_is_cut(problem) and records >= BEFORE for problem in file.problems)
+        return all(_is_truncated(problem) and records >= BEFORE for problem in file.problems)
     reached = file.reached
     return not file.problems and reached is not None and replace(reached, stop=then.stop, time_us=then.time_us) == then
 
 
-def _is_cut(problem: Problem) -> bool:
+def _is_truncated(problem: Problem) -> bool:
     """True if only the last record is truncated."""
     return problem.reason.startswith(CUT) and PASSED not in problem.reason

@@ -1,1 +1,1 @@
-"""Conversion of packets to TCP segments, and of the segments of one direction to bytes in order."""
+"""Conversion of packets to TCP segments, and of the segments of one direction to a byte stream."""

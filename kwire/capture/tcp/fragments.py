@@ -1,4 +1,7 @@
-"""Reassembly of IP fragments: each later fragment becomes a segment of its own once the first fragment is available."""
+"""Reassembly of IP fragments.
+
+Only the first fragment has a TCP header. As soon as it is available, each later fragment becomes a segment of its own.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from kwire.capture.tcp.segments import ACK, FIN
 
 
 class _LaterFragment(NamedTuple):
-    """A fragment after the first fragment of a packet.
+    """A fragment of a packet, other than the first one.
 
     Attributes:
         offset: offset in the packet, in bytes.
@@ -31,7 +34,7 @@ class _LaterFragment(NamedTuple):
 
 
 class _FirstFragment(NamedTuple):
-    """The first fragment of a packet, with the TCP fields that apply to all fragments.
+    """The first fragment of a packet. Its TCP fields apply to all fragments.
 
     Attributes:
         header: size of the TCP header, in bytes.
@@ -46,14 +49,14 @@ class _FirstFragment(NamedTuple):
 
 @dataclass(slots=True)
 class _FragmentedPacket:
-    """A packet in fragments.
+    """A packet that was sent in fragments.
 
     Attributes:
         path: file of the fragments.
         head: the first fragment.
-        early: fragments that arrived before the first.
-        dropped: number of early fragments above the limit.
-        last: size of the packet; None until its last fragment arrived.
+        early: fragments that were captured before the first one.
+        dropped: number of early fragments that were dropped, because there were too many.
+        last: size of the packet; None before its last fragment was captured.
         seen: bytes of the fragments so far.
     """
 
@@ -70,7 +73,9 @@ class _FragmentedPacket:
 
 
 class Fragments:
-    """The packets with missing fragments, oldest first. Maximum: MAX_FRAGMENTED packets.
+    """The packets with missing fragments, oldest first.
+
+    Limits: MAX_FRAGMENTED packets.
 
     Attributes:
         given_up: number of fragments without a first fragment, by file.
@@ -84,7 +89,7 @@ class Fragments:
         return bool(self._packets)
 
     def finish(self) -> list[Skipped]:
-        """Return the fragments without a first fragment, at the end of the capture."""
+        """At the end of the capture, return the fragments that have no first fragment."""
         while self._packets:
             self._give_up()
         given_up, self.given_up = self.given_up, Counter()
@@ -96,10 +101,12 @@ class Fragments:
         self.given_up[packet.path] += len(packet.early) + packet.dropped
 
     def join(self, parse: PacketHeaders, rows: Rows, spare: dict[int, bytes]) -> Rows:
-        """Return the rows of a block, with a row for each later fragment added.
+        """Return the rows of a block, with an additional row for each later fragment.
 
         Args:
-            spare: receives the payload of fragments that are not in the block's data, by file position.
+            parse: parsed headers of the block.
+            rows: packets with a TCP header.
+            spare: dictionary to which the payload of fragments outside of the block is added, by file position.
         """
         block, more = parse.block, []
         index_of = {int(row): n for n, row in enumerate(rows.row)}
@@ -135,7 +142,7 @@ class Fragments:
         return rows.plus(more)
 
     def _packet(self, part: Fragment, path: str) -> _FragmentedPacket:
-        """Return the packet of a fragment; a second first fragment begins another packet."""
+        """Return the packet that a fragment belongs to. A second first fragment begins another packet."""
         packet = self._packets.get(part.key)
         if packet is None or (part.offset == 0 and packet.head is not None):
             if len(self._packets) >= MAX_FRAGMENTED:
@@ -145,7 +152,7 @@ class Fragments:
 
 
 def _late_row(part: Fragment, head: _FirstFragment | None, piece: _LaterFragment, base: int) -> tuple[int, ...]:
-    """Return the row of a later fragment: a segment with its bytes."""
+    """Return the row for a later fragment: a segment with the bytes of the fragment."""
     assert head is not None
     seq = (head.seq + piece.offset - head.header) & 0xFFFF_FFFF
     place = piece.start - base, piece.captured, piece.size

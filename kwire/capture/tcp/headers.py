@@ -1,4 +1,4 @@
-"""Parsing of link, VLAN, IPv4, IPv6 and TCP headers, for all packets of a block at once, as columns."""
+"""Parsing of link, VLAN, IPv4, IPv6 and TCP headers. All packets of a block are parsed at once, as columns."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Fragment(NamedTuple):
 
 @dataclass(slots=True)
 class Rows:
-    """TCP segments as columns, with unsorted endpoints.
+    """TCP segments as columns; the endpoints are not sorted.
 
     Attributes:
         row: index of the record in the block.
@@ -73,7 +73,7 @@ class Rows:
         return self if mask.all() else Rows(*(column[mask] for column in self.columns()))
 
     def plus(self, more: list[tuple[int, ...]]) -> Rows:
-        """Return these rows and ``more``, in the order of the records."""
+        """Return these rows together with ``more``, in the order of the records."""
         if not more:
             return self
         added = [
@@ -116,7 +116,7 @@ class PacketHeaders:
         self.rows = parts[0] if len(parts) == 1 else join_rows(parts)
 
     def _linked(self, rows: Ints) -> Iterator[tuple[Ints, Ints, int]]:
-        """Yield, for each link type and IP version, the rows, the offsets of their IP headers, and the version."""
+        """Yield, for each link type and IP version: the rows, the offsets of their IP headers, and the version."""
         links = self.block.links
         kinds = (
             [int(links[0])] if len(links) and (links == links[0]).all() else [int(kind) for kind in np.unique(links)]
@@ -128,7 +128,7 @@ class PacketHeaders:
                 self.unknown.add(kind)
                 continue
             head = HEADERS.get(kind, 0)
-            mine = self._long(mine, self.block.starts[mine] + head + 20)
+            mine = self._captured_rows(mine, self.block.starts[mine] + head + 20)
             at = self.block.starts[mine] + head
             if kind in TYPES_AT:
                 mine, at = self._typed(mine, at, self._u16(self.block.starts[mine] + TYPES_AT[kind]))
@@ -144,7 +144,10 @@ class PacketHeaders:
             self.skip(NOT_IP, other)
 
     def _typed(self, rows: Ints, at: Ints, kind: Ints) -> tuple[Ints, Ints]:
-        """Return the rows with an IP header, and its offsets, after optional VLAN tags."""
+        """Return the rows that have an IP header, and the offsets of these headers.
+
+        VLAN tags before them are skipped.
+        """
         for _ in range(MAX_VLANS):
             tagged = np.isin(kind, VLANS)
             if not tagged.any():
@@ -189,7 +192,7 @@ class PacketHeaders:
 
     def _ipv6(self, rows: Ints, at: Ints) -> Rows | None:
         enough = at + 40 <= self.block.starts[rows] + self.block.sizes[rows]
-        self._cut(rows[~enough])
+        self._count_incomplete(rows[~enough])
         rows, at = rows[enough], at[enough]
         size = self._u16(at + 4)
         whole = self.block.starts[rows] + self.block.originals[rows]
@@ -228,7 +231,7 @@ class PacketHeaders:
         there = self.block.starts[rows] + self.block.sizes[rows]
         whole = at + 20 <= there
         if not whole.all():
-            self._cut(rows[keep & ~whole])
+            self._count_incomplete(rows[keep & ~whole])
             keep = keep & whole
         header = (self._u8(at + 12) >> 4) * 4
         flags = self._u8(at + 13)
@@ -248,16 +251,16 @@ class PacketHeaders:
         ends = [*addresses, self._u16(at), self._u16(at + 2)]
         return Rows(*[rows, *ends, self._u32(at + 4), self._u32(at + 8), flags, start, captured, size])
 
-    def _long(self, rows: Ints, needed: Ints) -> Ints:
-        """Return the rows of which at least ``needed`` bytes were captured."""
+    def _captured_rows(self, rows: Ints, needed: Ints) -> Ints:
+        """Return the rows with at least ``needed`` captured bytes."""
         enough = needed <= self.block.starts[rows] + self.block.sizes[rows]
         if enough.all():
             return rows
-        self._cut(rows[~enough])
+        self._count_incomplete(rows[~enough])
         return rows[enough]
 
-    def _cut(self, rows: Ints) -> None:
-        """Count rows with incomplete headers, which were not captured or not sent."""
+    def _count_incomplete(self, rows: Ints) -> None:
+        """Count the rows with incomplete headers: the rest was not captured, or not sent."""
         captured = int(np.count_nonzero(self.block.sizes[rows] >= self.block.originals[rows]))
         self.skip(CUT_HEADERS, captured)
         self.skip(SNAPLEN, len(rows) - captured)
@@ -282,7 +285,7 @@ class PacketHeaders:
         return self._word(at, ">u8").astype(np.uint64)
 
     def _word(self, at: Ints, kind: str) -> Any:
-        """Return the integers at these offsets; the values for offsets beyond the data are arbitrary."""
+        """Return the integers at these offsets. An offset after the end of the data returns an arbitrary value."""
         places = len(self.data) - int(kind[2]) + 1
         if places < 1:
             return np.zeros(len(at), kind)

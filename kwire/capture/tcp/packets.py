@@ -1,8 +1,8 @@
-"""Packets to TCP segments, one block at a time, as columns; no object is created per packet.
+"""Conversion of packets to TCP segments as columns, one block at a time, without an object per packet.
 
-A segment has the file position of its payload, so payload need not be copied. Segments without payload that do not open
-or close a connection are left out. Checksums are not verified: a capture on the sending host sees packets before the
-network card sets them.
+A segment has the file position of its payload, so payload is not copied. A segment without payload is left out unless
+it opens or closes a connection. Checksums are not verified: in a capture on the sending host they may be wrong, because
+the network card sets them after the capture.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ class SegmentReader:
         return _segments(block, rows, parse.skipped, spare)
 
     def problems(self, path: str) -> list[Problem]:
-        """Return damage of packets since the last call."""
+        """Return the damaged packets since the last call."""
         kinds, self.unknown = sorted(self.unknown), set()
         return [Problem(path, 0, f"unknown link type {kind}: its packets are skipped") for kind in kinds]
 
 
 def _segments(block: Block, rows: Rows, skipped: dict[str, int], spare: dict[int, bytes]) -> Segments:
-    """Return rows as segments: with the lower endpoint first, and the index of each connection."""
+    """Return rows as segments, with the lower endpoint first and the index of each connection."""
     sport, dport = rows.sport.astype(np.uint64), rows.dport.astype(np.uint64)
     upward = (rows.shigh < rows.dhigh) | (
         (rows.shigh == rows.dhigh) & ((rows.slow < rows.dlow) | ((rows.slow == rows.dlow) & (sport <= dport)))
@@ -88,7 +88,7 @@ def _segments(block: Block, rows: Rows, skipped: dict[str, int], spare: dict[int
 
 
 def _numbered(columns: list[Any]) -> tuple[list[Key], Ints]:
-    """Return the distinct rows of these columns, and for each row the index of its value among them."""
+    """Return the distinct rows of these columns, and for each row the index of its distinct row."""
     if not len(columns[0]):
         return [], np.zeros(0, np.int64)
     mixed = np.zeros(len(columns[0]), np.uint64)
@@ -107,12 +107,14 @@ def _numbered(columns: list[Any]) -> tuple[list[Key], Ints]:
 def read_segments(
     split: Split, ports: Collection[int] = (), *, guess: bool = False, then: Split | None = None
 ) -> Iterator[Segments | Skipped | Problem]:
-    """Yield the segments of the records that begin in a part of a file, per block; at the end skipped packets.
+    """Yield the segments of the records that begin in a part of a file, one object per block; then skipped packets.
 
     Args:
-        guess: the part is one of ``guessed``; if the guess may be wrong, a problem NOT_PROVEN is yielded, also for
-            damage other than a truncated file.
-        then: the next part, if ``guess``.
+        split: part of the file.
+        ports: ports of brokers; empty for all traffic.
+        guess: True if the part is from ``guessed``. If its boundary may be wrong, a problem NOT_PROVEN is yielded.
+            Damage other than a truncated file also counts as a sign of this.
+        then: with ``guess``, the next part.
     """
     file = CaptureFile(split.path)
     reader = SegmentReader(ports)
@@ -134,9 +136,9 @@ def read_segments(
 
 
 def splits(path: str, size: int = 64 * BLOCK) -> list[Split]:
-    """Return a capture file in parts of about ``size`` bytes, after reading all record headers.
+    """Divide a capture file into parts of about ``size`` bytes, after reading all record headers.
 
-    No part ends between the fragments of a packet, nor next to damage. A gzip file is one part. Raises: OSError.
+    No part ends between two fragments of a packet or next to damage. A gzip file is one part. Raises: OSError.
     """
     file = CaptureFile(path, block=max(4_096, min(size, BLOCK)))
     reader = SegmentReader()

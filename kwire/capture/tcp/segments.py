@@ -30,7 +30,7 @@ class Segments:
         start: position of the payload in the file.
         captured: captured bytes of the payload.
         size: sent bytes of the payload.
-        spare: payload by ``start`` that is not in ``data``: fragments that arrived before the first one.
+        spare: payload by ``start``, for fragments that were captured before the first one and so are not in ``data``.
     """
 
     path: str
@@ -61,7 +61,7 @@ class Segments:
         return self.data[start - self.base : start - self.base + size]
 
     def columns(self) -> dict[str, Any]:
-        """Return the segments as columns by name: references to payload, without payload."""
+        """Return the segments as columns, by name. They have references to the payload, not the payload."""
         keys = [struct.pack(">QQHQQH", *key) for key in self.keys]
         return {
             "connection": np.array(keys, object)[self.flow] if keys else np.array([], object),
@@ -78,13 +78,13 @@ class Segments:
 
 
 def unpack_key(connection: bytes) -> Key:
-    """Return the key that ``columns`` packed."""
+    """Return the key of a connection that ``columns`` encoded as bytes."""
     key: Key = struct.unpack(">QQHQQH", connection)
     return key
 
 
 def endpoint(high: int, low: int, port: int) -> str:
-    """Return ``host:port``, or ``[host]:port`` for IPv6."""
+    """Return ``host:port``; for IPv6 ``[host]:port``."""
     if not high and low & ~0xFFFF_FFFF == MAPPED:
         return f"{ipaddress.IPv4Address(low & 0xFFFF_FFFF)}:{port}"
     return f"[{ipaddress.IPv6Address(high << 64 | low)}]:{port}"

@@ -1,7 +1,7 @@
-"""One direction of a TCP connection: reordering of segments.
+"""One direction of a TCP connection: segments are put in order.
 
-Segments in order only update ``next``; others are buffered until the gap before them is filled or given up. Of bytes
-sent twice the first copy counts, as in most receivers.
+A segment that arrives in order only advances ``next``. Other segments are buffered until the gap before them is filled
+or given up. If bytes are sent twice, the first copy is used, as by most receivers.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Stream:
     """One direction of a TCP connection.
 
     Attributes:
-        next: next sequence number, extended beyond 32 bits; None before the first segment.
+        next: next expected sequence number, extended beyond 32 bits; None before the first segment.
     """
 
     __slots__ = ("acked", "conflicts", "fin", "held", "held_bytes", "last", "next", "retransmitted", "since", "waited")
@@ -65,13 +65,13 @@ class Stream:
         self.retransmitted = self.conflicts = 0
 
     def place(self, seq: int) -> int:
-        """Return a 32-bit sequence number extended to the value nearest to ``next``."""
+        """Extend a 32-bit sequence number to the value that is nearest to ``next``."""
         assert self.next is not None
         delta = (seq - self.next) & MASK
         return self.next + (delta - (1 << 32) if delta >= HALF else delta)
 
     def hold(self, piece: Piece) -> None:
-        """Buffer the new bytes of a piece."""
+        """Buffer the bytes of a piece that are not buffered yet."""
         assert self.next is not None
         if piece.seq < self.next:
             self.retransmitted += 1
@@ -104,13 +104,13 @@ class Stream:
         return parts
 
     def _compare(self, piece: Piece, seq: int, known: bytes) -> None:
-        """Count a conflict if a piece differs from bytes received before."""
+        """Count a conflict if the bytes of a piece differ from the bytes received before at the same position."""
         begin, end = max(seq, piece.seq), min(seq + len(known), piece.seq + len(piece.payload))
         if begin < end and known[begin - seq : end - seq] != piece.payload[begin - piece.seq : end - piece.seq]:
             self.conflicts += 1
 
     def due(self) -> Piece | None:
-        """Remove and return the next piece in order; None if it is not available."""
+        """Remove and return the next piece in order, or None if it has not arrived."""
         if not self.held or self.held[0].seq != self.next:
             return None
         piece = self.held.pop(0)
@@ -121,7 +121,7 @@ class Stream:
 
     @property
     def gap(self) -> int:
-        """Number of missing bytes: before the buffered ones, or acknowledged by the peer."""
+        """Number of missing bytes before the first buffered byte, or up to the last acknowledged byte."""
         if self.next is None:
             return 0
         if self.held:
@@ -134,7 +134,7 @@ class Stream:
         return ahead if self.fin is None else min(ahead, self.fin - self.next)  # FIN takes a sequence number too
 
     def notice(self, ack: int, time_us: int) -> bool:
-        """Process an acknowledgement of the peer; return True if it covers bytes that were not captured."""
+        """Process an acknowledgement by the peer. Return True if it covers bytes that were not captured."""
         before = self.gap
         self.acked = ack
         if self.gap and not before:
@@ -142,8 +142,9 @@ class Stream:
         return self.gap > 0
 
     def is_lost(self, now_us: int) -> bool:
-        """True if the gap will not be filled: the limit of buffered bytes or of time is exceeded, or the peer
-        acknowledged the gap.
+        """True if the gap will not be filled.
+
+        This is so if the peer acknowledged the missing bytes, or if the limit of buffered bytes or of time is exceeded.
         """
         if len(self.held) > MAX_HELD_SEGMENTS or self.held_bytes > MAX_HELD:
             return True
