@@ -18,6 +18,7 @@ from mockbroker.api.operations import ClusterOperations
 from mockbroker.api.plan import Plan, counted_brokers
 from mockbroker.api.snapshots import GroupSnapshot
 from mockbroker.api.wait import Goal
+from mockbroker.base.errors import ConflictError
 from mockbroker.base.release import KAFKA_4_2
 from mockbroker.base.settings import SettingsError
 from mockbroker.broker import failover
@@ -41,6 +42,10 @@ log = logging.getLogger("mockbroker")
 
 class ClusterClosedError(RuntimeError):
     """A handle was used after its cluster was closed or its test has finished, or in a forked process."""
+
+
+class ResetError(SettingsError, ConflictError):
+    """A cluster with a data directory cannot be reset or replaced, because its content would be lost."""
 
 
 class Cluster(ClusterOperations):
@@ -189,9 +194,7 @@ class Cluster(ClusterOperations):
 
     def _check_no_data_dir(self) -> None:
         if self._data_dir is not None:
-            raise SettingsError(
-                "a cluster with a data directory cannot be reset: close it, and open one without data_dir"
-            )
+            raise ResetError("a cluster with a data directory cannot be reset: close it, and open one without data_dir")
 
 
 @asynccontextmanager

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
-from mockbroker.base.effects import Effects
-from mockbroker.base.errors import NotFoundError
+from collections.abc import Mapping
+
+from mockbroker.api.records import partition as find_partition
+from mockbroker.base.effects import Effects, Note
+from mockbroker.base.errors import ConflictError, NotFoundError
+from mockbroker.base.event_kinds import EventKind
+from mockbroker.base.timers import LossDue
 from mockbroker.broker.broker import Broker
 from mockbroker.groups.coordinated import CoordinatedGroup
-from mockbroker.groups.events import Evict
+from mockbroker.groups.events import Evict, Rebalance
+from mockbroker.groups.offsets import Committed
+from mockbroker.topics.model import NO_LEADER, OFFSETS_TOPIC
 
 EVICTED = "evicted by an administrator"
+REQUESTED = "requested by an administrator"
+SET = "set by an administrator"
+LAST_OFFSET = 2**63 - 1
 
 
 class UnknownGroupError(NotFoundError):
-    """A group does not exist, or its coordinator has not loaded it."""
+    """A group does not exist."""
 
 
 class UnknownMemberError(NotFoundError):
     """A group has no member with this member id."""
+
+
+class EmptyGroupError(ConflictError):
+    """A group has no members, so that it cannot rebalance."""
+
+
+class CoordinatorUnavailableError(ConflictError):
+    """The coordinator of a group is not running, or is loading its groups."""
 
 
 def evict(broker: Broker, group_id: str, member_id: str, reason: str, now: float) -> Effects:
@@ -29,20 +47,84 @@ def evict(broker: Broker, group_id: str, member_id: str, reason: str, now: float
         reason: Reason for the journal; "" for none.
         now: The broker's time in seconds.
 
-    Raises: UnknownGroupError; UnknownMemberError.
+    Raises: UnknownGroupError; UnknownMemberError; CoordinatorUnavailableError.
     """
-    group = get_group(broker, group_id)
+    group = _get_group(broker, group_id)
     member_ids = ", ".join(map(repr, group.members))
-    effects = broker.groups.receive(group_id, Evict(member_id, f"{EVICTED}: {reason}" if reason else EVICTED), now)
+    effects = broker.groups.receive(group_id, Evict(member_id, _with_reason(EVICTED, reason)), now)
     if not effects:
         raise UnknownMemberError(f"group {group_id!r} has no member {member_id!r}; its members: {member_ids or 'none'}")
     return effects
 
 
-def get_group(broker: Broker, group_id: str) -> CoordinatedGroup:
-    """Return a group. Raises: UnknownGroupError."""
+def rebalance(broker: Broker, group_id: str, reason: str, now: float) -> Effects:
+    """Start a rebalance of a group; return the effects.
+
+    Args:
+        broker: The state of the cluster.
+        group_id: The group.
+        reason: Reason for the journal; "" for none.
+        now: The broker's time in seconds.
+
+    Raises: UnknownGroupError; EmptyGroupError; CoordinatorUnavailableError.
+    """
+    if _get_group(broker, group_id).empty:
+        raise EmptyGroupError(f"group {group_id!r} has no members: there is nothing to rebalance")
+    return broker.groups.receive(group_id, Rebalance(_with_reason(REQUESTED, reason)), now)
+
+
+def set_committed(broker: Broker, group_id: str, offsets: Mapping[tuple[str, int], int], now: float) -> Effects:
+    """Commit offsets for a group, which is created if it does not exist; return the effects.
+
+    Args:
+        broker: The state of the cluster.
+        group_id: The group.
+        offsets: Offsets by topic and partition.
+        now: The broker's time in seconds.
+
+    Raises: UnknownTopicError; ValueError for an invalid offset; CoordinatorUnavailableError. Nothing is stored then.
+    """
+    for (topic, index), offset in offsets.items():
+        find_partition(broker, topic, index)
+        if not 0 <= offset <= LAST_OFFSET:
+            raise ValueError(f"offset {offset} of {topic}-{index} is out of range (0-{LAST_OFFSET})")
+    _check_coordinator(broker, group_id)
+    if not offsets:
+        return []
+    group = broker.groups.get(group_id) or broker.groups.create(group_id, now)
+    for (topic, index), offset in offsets.items():
+        group.offsets.store(topic, index, Committed(offset=offset, at=now))
+    broker.groups.mark_dirty(group_id)
+    return [
+        Note(event=EventKind.COMMIT, group=group_id, generation=group.generation, reason=SET, offsets=dict(offsets))
+    ]
+
+
+def _get_group(broker: Broker, group_id: str) -> CoordinatedGroup:
+    """Return a group. Raises: UnknownGroupError; CoordinatorUnavailableError."""
+    _check_coordinator(broker, group_id)
     group = broker.groups.get(group_id)
     if group is None:
         names = ", ".join(map(repr, sorted(broker.groups)))
         raise UnknownGroupError(f"group {group_id!r} does not exist; existing groups: {names or 'none'}")
     return group
+
+
+def _check_coordinator(broker: Broker, group_id: str) -> None:
+    """Check that the coordinator of a group runs and has loaded its groups. Raises: CoordinatorUnavailableError."""
+    partition = broker.cluster.topics[OFFSETS_TOPIC].partition_of(group_id)
+    leader = partition.leader
+    if leader == NO_LEADER or LossDue(leader) in broker.deadlines:
+        raise CoordinatorUnavailableError(
+            f"the coordinator of group {group_id!r} is not running: start a replica of "
+            f"{OFFSETS_TOPIC}-{partition.index} (brokers {', '.join(map(str, partition.replicas))})"
+        )
+    if partition.index in broker.loading:
+        raise CoordinatorUnavailableError(
+            f"broker {leader}, the coordinator of group {group_id!r}, is loading its groups: wait until the loading "
+            "time (mockbroker.coordinator.load.ms) is over"
+        )
+
+
+def _with_reason(what: str, reason: str) -> str:
+    return f"{what}: {reason}" if reason else what

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-from mockbroker.api import groups, snapshots
+from mockbroker.api import connections, groups, snapshots
 from mockbroker.api import records as topic_records
+from mockbroker.api.connections import ConnectionSnapshot
 from mockbroker.api.records import Record, Value
-from mockbroker.api.snapshots import GroupSnapshot
+from mockbroker.api.snapshots import GroupSnapshot, TransactionSnapshot
 from mockbroker.broker import failover
 from mockbroker.broker.journal import Event
 from mockbroker.broker.request_log import Request
@@ -74,6 +75,37 @@ class ClusterOperations(Handle):
         return snapshots.committed(self._router.broker, group_id)
 
     @operation
+    def transactions(self) -> dict[str, TransactionSnapshot]:
+        """Return a snapshot of every transactional id, by transactional id."""
+        return snapshots.transactions(self._router.broker)
+
+    @operation
+    def connections(self) -> dict[int, ConnectionSnapshot]:
+        """Return a snapshot of every open connection, by its number, oldest first."""
+        return connections.snapshots(self._server.pump)
+
+    @operation
+    def disconnect(self, connection_id: int | None = None, *, client_id: str | None = None, reset: bool = False) -> int:
+        """Close connections of clients, whose pending requests are dropped; return the number of closed connections.
+
+        A pending JoinGroup or SyncGroup stays in its group, as in Kafka when a client disconnects.
+
+        Args:
+            connection_id: Number of one connection, from ``connections()``.
+            client_id: Glob of client ids (``*``, ``?``, and ``\\`` before a literal character), to close all
+                connections that match; there may be none.
+            reset: True to send a TCP reset, False to send finished responses and then close the connection.
+
+        Raises:
+            UnknownConnectionError: No connection with this number is open.
+            ValueError: Neither or both of ``connection_id`` and ``client_id`` are given, or the glob is invalid.
+        """
+        closed = connections.select(self._server.pump, connection_id, client_id)
+        for number in closed:
+            self._server.disconnect(number, reset=reset)
+        return len(closed)
+
+    @operation
     def evict(self, group_id: str, member_id: str, reason: str = "") -> None:
         """Remove a member from a group as an administrator; the group rebalances.
 
@@ -85,10 +117,44 @@ class ClusterOperations(Handle):
             member_id: The member, or a member id that no JoinGroup has used yet.
             reason: Reason for the journal; "" for none.
 
-        Raises: UnknownGroupError; UnknownMemberError.
+        Raises: UnknownGroupError; UnknownMemberError; CoordinatorUnavailableError.
         """
         now = self._server.clock.read()
         self._server.perform(groups.evict(self._router.broker, group_id, member_id, reason, now))
+
+    @operation
+    def rebalance(self, group_id: str, reason: str = "") -> None:
+        """Start a rebalance of a group.
+
+        The members of a classic group learn of it by their next heartbeat (REBALANCE_IN_PROGRESS) and join again; it
+        has no effect during a join phase. In a group of the consumer protocol, a new epoch starts.
+
+        Args:
+            group_id: The group.
+            reason: Reason for the journal; "" for none.
+
+        Raises: UnknownGroupError; EmptyGroupError; CoordinatorUnavailableError.
+        """
+        now = self._server.clock.read()
+        self._server.perform(groups.rebalance(self._router.broker, group_id, reason, now))
+
+    @operation
+    def set_committed(self, group_id: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Commit offsets for a group, as an administrator does with ``kafka-consumer-groups --reset-offsets``.
+
+        The group is created if it does not exist. Unlike in Kafka, the group may have members. They continue at their
+        positions, and their next commit replaces these offsets; a member that is assigned the partition later starts
+        at the offset.
+
+        Args:
+            group_id: The group.
+            offsets: Offset of the next record to read, by topic and partition.
+
+        Raises: UnknownTopicError; ValueError for a negative offset; CoordinatorUnavailableError. No offset is stored
+            then.
+        """
+        now = self._server.clock.read()
+        self._server.perform(groups.set_committed(self._router.broker, group_id, offsets, now))
 
     @operation
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, object] | None = None) -> None:
@@ -99,10 +165,35 @@ class ClusterOperations(Handle):
             partitions: Number of partitions.
             config: Topic configurations by Kafka's names, such as ``{"cleanup.policy": "compact"}``.
 
-        Raises: SettingsError if the topic exists, or its name, number of partitions or configuration is invalid.
+        Raises: TopicExistsError; SettingsError if its name, number of partitions or configuration is invalid.
         """
         topic_records.create_topic(self._router.broker, name, partitions, config)
         self._server.perform([])
+
+    @operation
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with its records and committed offsets.
+
+        Raises: UnknownTopicError; InternalTopicError.
+        """
+        self._server.perform(topic_records.delete_topic(self._router.broker, name))
+
+    @operation
+    def delete_records(self, topic: str, partition: int, before: int) -> int:
+        """Delete the records of a partition before an offset, as retention does; return the log start offset.
+
+        A consumer at a deleted offset gets OFFSET_OUT_OF_RANGE.
+
+        Args:
+            topic: The topic, which must exist.
+            partition: Index of the partition.
+            before: Offset of the first record that is kept; -1 to delete all records.
+
+        Raises: UnknownTopicError; InternalTopicError; ValueError if the offset is out of range.
+        """
+        start, effects = topic_records.delete_records(self._router.broker, topic, partition, before)
+        self._server.perform(effects)
+        return start
 
     def produce(
         self,
@@ -260,7 +351,7 @@ class ClusterOperations(Handle):
 
         Raises:
             PortInUseError: Another process uses the port of a stopped broker.
-            SettingsError: The cluster has a data directory, whose content would be lost.
+            ResetError: The cluster has a data directory, whose content would be lost.
         """
         self._restart()
 

@@ -9,7 +9,7 @@ from kwire.java import partition_of_key
 from kwire.records.batch import Record as WireRecord
 from kwire.records.batch import batches, build_batch, read_batch
 from mockbroker.base.effects import Effects
-from mockbroker.base.errors import NotFoundError
+from mockbroker.base.errors import ConflictError, NotFoundError
 from mockbroker.base.settings import MAX_PARTITIONS, SettingsError
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.delayed_fetch import complete_delayed_fetches
@@ -22,6 +22,14 @@ EVERYTHING = 2**63 - 1  # bytes
 
 class UnknownTopicError(NotFoundError):
     """A topic, or a partition of a topic, does not exist."""
+
+
+class TopicExistsError(SettingsError, ConflictError):
+    """A topic to create exists already."""
+
+
+class InternalTopicError(ConflictError):
+    """An operation is not allowed on an internal topic, in which the coordinators store their records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +79,7 @@ def check_topic(name: str, partitions: int, existing: Container[str] = (OFFSETS_
             f"topic {name}: the number of partitions, {partitions}, is out of range (1-{MAX_PARTITIONS})"
         )
     if name in existing:
-        raise SettingsError(f"topic {name} already exists")
+        raise TopicExistsError(f"topic {name} already exists")
 
 
 def create_topic(broker: Broker, name: str, partitions: int, config: Mapping[str, object] | None = None) -> None:
@@ -93,6 +101,40 @@ def create_topic(broker: Broker, name: str, partitions: int, config: Mapping[str
         raise SettingsError(f"topic {name}: {problem}")
     replicas = broker.cluster.place(partitions, broker.settings.default_replication_factor)
     broker.cluster.create_topic(name, replicas, configs)
+
+
+def delete_topic(broker: Broker, name: str) -> Effects:
+    """Delete a topic with its records and committed offsets; return the responses to pending Fetch requests.
+
+    Raises: UnknownTopicError; InternalTopicError.
+    """
+    topic = _not_internal(_topic(broker, name), "deleted")
+    broker.delete_topics([topic])
+    return complete_delayed_fetches(broker, topic.partitions)
+
+
+def delete_records(broker: Broker, topic: str, index: int, before: int) -> tuple[int, Effects]:
+    """Delete the records of a partition before an offset, as DeleteRecords does.
+
+    Args:
+        broker: The state of the cluster.
+        topic: Name of the topic.
+        index: Index of the partition.
+        before: Offset of the first record that is kept; -1 to delete all records.
+
+    Returns:
+        The log start offset, and the responses to pending Fetch requests.
+
+    Raises: UnknownTopicError; InternalTopicError; ValueError if the offset is out of range.
+    """
+    target = _partition(_not_internal(_topic(broker, topic), "truncated"), index)
+    log = target.log
+    if not -1 <= before <= log.end:
+        raise ValueError(
+            f"cannot delete the records of {topic}-{index} before offset {before}: expected -1 to {log.end}"
+        )
+    log.delete_before(log.end if before == -1 else before)
+    return log.start, complete_delayed_fetches(broker, [target])
 
 
 def produce(broker: Broker, topic: str, records: Sequence[Record], now_ms: int) -> tuple[list[int], Effects]:
@@ -150,6 +192,12 @@ def _topic(broker: Broker, name: str) -> Topic:
     if topic is None:
         names = ", ".join(sorted(each.name for each in broker.cluster.topics.values() if not each.internal))
         raise UnknownTopicError(f"topic {name!r} does not exist; existing topics: {names or 'none'}")
+    return topic
+
+
+def _not_internal(topic: Topic, done: str) -> Topic:
+    if topic.internal:
+        raise InternalTopicError(f"topic {topic.name} cannot be {done}: the coordinators store their records in it")
     return topic
 
 

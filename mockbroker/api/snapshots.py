@@ -1,4 +1,4 @@
-"""Snapshots of groups and their members, as immutable values for tests."""
+"""Snapshots of groups and transactions, as immutable values for tests."""
 
 from __future__ import annotations
 
@@ -55,6 +55,31 @@ class GroupSnapshot:
     group_type: str = "classic"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionSnapshot:
+    """The state of a transactional id at one moment.
+
+    Attributes:
+        transactional_id: The ``transactional.id``.
+        producer_id: The current producer id.
+        epoch: The current producer epoch; -1 before the first InitProducerId.
+        state: Kafka's name of the state: Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit or CompleteAbort.
+        timeout_ms: The ``transaction.timeout.ms`` of the producer, in milliseconds.
+        started_ms: When the open or last transaction began, in milliseconds since 1970; None if there was none.
+        partitions: Topics and partition indexes in the open transaction, sorted.
+        coordinator: Id of the broker that coordinates the transactional id; -1 if the coordinator is unavailable.
+    """
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    state: str
+    timeout_ms: int
+    started_ms: int | None
+    partitions: tuple[tuple[str, int], ...]
+    coordinator: int
+
+
 def snapshot(broker: Broker, group_id: str) -> GroupSnapshot:
     """Return a snapshot of a group; its state is Dead if the group does not exist."""
     group = broker.groups.get(group_id)
@@ -72,6 +97,23 @@ def committed(broker: Broker, group_id: str) -> dict[tuple[str, int], int]:
     if group is None:
         return {}
     return {topic_partition: entry.offset for topic_partition, entry in group.offsets.committed.items()}
+
+
+def transactions(broker: Broker) -> dict[str, TransactionSnapshot]:
+    """Return a snapshot of every transactional id, by transactional id."""
+    return {
+        name: TransactionSnapshot(
+            transactional_id=name,
+            producer_id=txn.producer_id,
+            epoch=txn.epoch,
+            state=txn.state.value,
+            timeout_ms=txn.timeout_ms,
+            started_ms=None if txn.started is None else broker.wall_ms(txn.started),
+            partitions=tuple(sorted(txn.partitions)),
+            coordinator=broker.transaction_coordinator(name),
+        )
+        for name, txn in broker.transactions.items()
+    }
 
 
 def _of(group: CoordinatedGroup, broker: Broker) -> GroupSnapshot:

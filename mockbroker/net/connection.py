@@ -19,6 +19,7 @@ PRODUCE = ApiKey.PRODUCE
 NO_REQUEST = "a response without a pending request"
 _size_at = struct.Struct(">h").unpack_from
 _id_at = struct.Struct(">i").unpack_from
+ANONYMOUS = "User:ANONYMOUS"  # Kafka's principal of a client without authentication
 REPEATED = 512  # maximum bytes of a request that is cached after parsing, as clients repeat heartbeats and fetches
 UNCOUNTED = 64  # maximum bytes of a response that is not checked against the response limit, as of a heartbeat
 EXPLAINED = 8_192  # maximum bytes of a malformed request that is parsed again to explain the error, in up to 25 ms
@@ -72,6 +73,16 @@ class ClientRequests:
         self._name = b""  # the client id, as encoded in request headers
         self._parsed: dict[bytes, _Parsed] = {}  # the last request of each API and version
         self.frames = FrameBuffer(router.broker.settings.socket_request_max_bytes)
+
+    @property
+    def client(self) -> Client:
+        """The sender of the last request; its client id is "" before the first request."""
+        return self._client
+
+    @property
+    def principal(self) -> str:
+        """The principal of the client, ``User:ANONYMOUS`` without SASL."""
+        return ANONYMOUS
 
     @property
     def buffered(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -114,17 +115,19 @@ class BrokerEnd(Connection):
     Responses on the connection do not wait until the data that they acknowledge is on disk.
 
     Attributes:
+        since: Time at which the connection was opened, in seconds since 1970.
         reason: Reason why the connection was closed; "" while it is open.
         woken: Event that is set when a response has arrived or the connection is closed.
     """
 
-    __slots__ = ("_side", "reason", "woken")
+    __slots__ = ("_side", "reason", "since", "woken")
 
     durable = False
     requests: ClientRequests
 
     def __init__(self, requests: ClientRequests, side: ClientSide) -> None:
         super().__init__(requests.connection, requests, f"in-process client {requests.connection}")
+        self.since = time.time()
         self.reason = ""
         self.woken = trio.Event()
         self._side = side

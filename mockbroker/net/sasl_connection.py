@@ -9,7 +9,7 @@ from kwire.frames import pack
 from mockbroker.base.effects import Call, Client, Reply, Ticket
 from mockbroker.broker.authentication import Authentication, SaslState, Token
 from mockbroker.broker.router import Router
-from mockbroker.net.connection import ClientRequests
+from mockbroker.net.connection import ANONYMOUS, ClientRequests
 
 
 class SaslRequests(ClientRequests):
@@ -26,6 +26,12 @@ class SaslRequests(ClientRequests):
         super().__init__(connection, client.node, client.host, router, client.listener)
         self.authentication = authentication
         self.frames.limit = router.broker.settings.sasl_server_max_receive_size
+
+    @property
+    def principal(self) -> str:
+        """``User:`` and the name of the authenticated user; ``User:ANONYMOUS`` before the authentication."""
+        user = self.authentication.user
+        return f"User:{user}" if user else ANONYMOUS
 
     def next_call(self) -> Call[Any] | None:
         if not self.authentication.raw_tokens:

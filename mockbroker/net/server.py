@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from mockbroker.storage.disk import DataDirError
 
 
+DISCONNECTED = "an administrator has closed the connection"
+
+
 class Server:
     """The server of all brokers of one cluster.
 
@@ -147,6 +150,21 @@ class Server:
         """
         requests = ClientRequests(self._new_number(), node, HOST, self.router, self._listeners.bound[0].name)
         return InProcessConnection(self.pump, requests, client_id, self._serve)
+
+    def disconnect(self, number: int, *, reset: bool) -> None:
+        """Close a connection and drop its pending request.
+
+        Args:
+            number: Number of the connection, which must be open.
+            reset: True to send a TCP reset, False to send finished responses first.
+        """
+        connection = self.pump.connections[number]
+        if reset and isinstance(connection, SocketConnection):
+            connection.reset()
+        if reset:
+            self.pump.close(connection, DISCONNECTED)
+        else:
+            self.pump.close_after_flush(connection, DISCONNECTED)
 
     def stop_clock(self) -> None:
         """Stop the broker's clock, and end the settle time of groups."""

@@ -10,6 +10,7 @@ import logging
 import secrets
 import socket
 import struct
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import inf
@@ -46,12 +47,13 @@ class SocketConnection(Connection):
         sock: The non-blocking socket.
         out: Encoded responses that are not yet sent.
         watched: True while the connection is read whenever it is readable.
+        since: Time at which the connection was accepted, in seconds since 1970.
         active: Time at which bytes last arrived or a response was last made, in seconds of trio's clock.
         incomplete_since: Time at which the first bytes of an incomplete request arrived, in seconds of trio's clock;
             None if no request is incomplete.
     """
 
-    __slots__ = ("_owner", "_served", "active", "frames", "incomplete_since", "out", "sock", "watched")
+    __slots__ = ("_owner", "_served", "active", "frames", "incomplete_since", "out", "since", "sock", "watched")
 
     requests: ClientRequests
 
@@ -63,6 +65,7 @@ class SocketConnection(Connection):
         self.sock = sock
         self.out = bytearray()
         self.watched = False
+        self.since = time.time()
         self.active = trio.current_time()
         self.incomplete_since: float | None = None
         self._owner = owner

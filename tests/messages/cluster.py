@@ -120,6 +120,21 @@ async def evict_unknown_member(cluster: Cluster) -> None:
     cluster.evict("g", "b")
 
 
+def rebalance_empty_group(cluster: Cluster) -> None:
+    cluster.set_committed("g", {("orders", 0): 1})
+    cluster.rebalance("g")
+
+
+def coordinator_is_stopped(cluster: Cluster) -> None:
+    cluster.stop_broker(0)
+    cluster.evict("g", "a")
+
+
+def coordinator_is_loading(cluster: Cluster) -> None:
+    cluster.stop_broker(cluster.coordinator("g"))
+    cluster.set_committed("g", {})
+
+
 def busy_port() -> None:
     with run_cluster(port=int(shared().bootstrap_servers.rpartition(":")[2])):
         pass
@@ -256,7 +271,7 @@ ROWS = [
     Row("damaged checkpoint", data_dir(lambda folder: (folder / "log-start-offset-checkpoint").write_text("0\n")), "DataDirError: data directory data: log-start-offset-checkpoint is damaged: expected '0' and '0' (version and number of entries) in the first two lines, got '0' and ''"),
     Row("damaged coordinator record", data_dir(coordinator_record), "DataDirError: data directory data: a coordinator record cannot be read: OffsetCommitKey v0 at byte 2, group: expected 2 bytes, found 1"),
     Row("data directory that cannot be written", unwritable, "DataDirError: data directory data: cannot write data/mockbroker.json.tmp: No such file or directory"),
-    Row("reset with a data directory", in_trio(lambda cluster: cluster.reset(), data_dir="data"), "SettingsError: a cluster with a data directory cannot be reset: close it, and open one without data_dir"),
+    Row("reset with a data directory", in_trio(lambda cluster: cluster.reset(), data_dir="data"), "ResetError: a cluster with a data directory cannot be reset: close it, and open one without data_dir"),
     # Cluster
     Row("connection to an unknown broker", in_trio(lambda cluster: cluster.connect(7)), "ValueError: broker 7 does not exist (broker ids: 0)"),
     Row("closed connection", in_trio(closed_connection), "ConnectionClosedError: the client has closed the connection"),
@@ -266,7 +281,7 @@ ROWS = [
     Row("timeout of wait_group", on_shared(lambda cluster: cluster.wait_group("g", timeout=0)), "WaitTimeoutError: timed out after 0 s waiting for group 'g' to be Stable\nthe group does not exist (Dead); existing groups: none\nno group has had an event"),
     Row("timeout of wait_group for members", on_shared(lambda cluster: cluster.wait_group("g", None, 2, timeout=0)), "WaitTimeoutError: timed out after 0 s waiting for group 'g' to have 2 members\nthe group does not exist (Dead); existing groups: none\nno group has had an event"),
     Row("cluster replaced in wait_group", in_trio(replaced_in_wait), "ClusterClosedError: the cluster was replaced by start_over() while waiting for group 'g' to be Stable"),
-    Row("topic that exists", on_shared(lambda cluster: cluster.create_topic("orders")), "SettingsError: topic orders already exists"),
+    Row("topic that exists", on_shared(lambda cluster: cluster.create_topic("orders")), "TopicExistsError: topic orders already exists"),
     Row("configuration of a topic", on_shared(lambda cluster: cluster.create_topic("new", 1, {"retention.ms": "long"})), "SettingsError: topic new: Invalid value long for configuration retention.ms: Not a number of type LONG"),
     Row("unknown configuration of a topic", on_shared(lambda cluster: cluster.create_topic("new", 1, {"nope": 1})), "SettingsError: topic new: Unknown topic config name: nope"),
     Row("records of an unknown topic", on_shared(lambda cluster: cluster.records("order")), "UnknownTopicError: topic 'order' does not exist; existing topics: orders"),
@@ -279,6 +294,14 @@ ROWS = [
     Row("step of the clock below zero", clock_command("advance -1"), "'advance -1': cannot advance the clock by -1.0 s: expected 0 to 315360000 s"),
     Row("eviction from an unknown group", on_shared(lambda cluster: cluster.evict("g", "a")), "UnknownGroupError: group 'g' does not exist; existing groups: none"),
     Row("eviction of an unknown member", in_trio(evict_unknown_member), "UnknownMemberError: group 'g' has no member 'b'; its members: 'a'"),
+    Row("rebalance of an empty group", in_trio(rebalance_empty_group, topics=TOPICS), "EmptyGroupError: group 'g' has no members: there is nothing to rebalance"),
+    Row("committed offset below zero", on_shared(lambda cluster: cluster.set_committed("g", {("orders", 0): -1})), "ValueError: offset -1 of orders-0 is out of range (0-9223372036854775807)"),
+    Row("coordinator that is stopped", in_trio(coordinator_is_stopped), "CoordinatorUnavailableError: the coordinator of group 'g' is not running: start a replica of __consumer_offsets-3 (brokers 0)"),
+    Row("coordinator that is loading", in_trio(coordinator_is_loading, brokers=2, config={"mockbroker.coordinator.load.ms": 1_000}), "CoordinatorUnavailableError: broker 0, the coordinator of group 'g', is loading its groups: wait until the loading time (mockbroker.coordinator.load.ms) is over"),
+    Row("connection that is not open", on_shared(lambda cluster: cluster.disconnect(999)), "UnknownConnectionError: connection 999 is not open: connections() lists those that are"),
+    Row("disconnection of nothing", on_shared(lambda cluster: cluster.disconnect()), "ValueError: disconnect needs either a connection id or client_id=, a glob of client ids"),
+    Row("deletion of an internal topic", on_shared(lambda cluster: cluster.delete_topic("__consumer_offsets")), "InternalTopicError: topic __consumer_offsets cannot be deleted: the coordinators store their records in it"),
+    Row("deletion of records out of range", on_shared(lambda cluster: cluster.delete_records("orders", 0, 9)), "ValueError: cannot delete the records of orders-0 before offset 9: expected -1 to 0"),
     # failover
     Row("stopped broker that does not exist", on_shared(lambda cluster: cluster.stop_broker(7)), "UnknownBrokerError: broker 7 does not exist (broker ids: 0)"),
     Row("broker that is stopped twice", stopped_twice, "FailoverError: broker 1 is not running: start it first"),

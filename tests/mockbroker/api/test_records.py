@@ -1,0 +1,105 @@
+"""Topics and records that a test deletes without a client; what it creates is in test_thread.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from kwire import ErrorCode as E
+from kwire.messages.fetch import FetchRequest
+from kwire.messages.list_offsets import ListOffsetsRequest
+from mockbroker import (
+    Cluster,
+    ConflictError,
+    InternalTopicError,
+    SettingsError,
+    TopicExistsError,
+    UnknownTopicError,
+    open_cluster,
+)
+
+EARLIEST = -2
+
+
+async def earliest(cluster: Cluster) -> int:
+    partition = ListOffsetsRequest.Topic.Partition(partition_index=0, timestamp=EARLIEST)
+    request = ListOffsetsRequest(topics=[ListOffsetsRequest.Topic(name="t", partitions=[partition])])
+    response = await cluster.connect().ask(request, 5)
+    offset: int = response.topics[0].partitions[0].offset
+    return offset
+
+
+def fetch(offset: int, wait_ms: int = 0) -> FetchRequest:
+    partition = FetchRequest.Topic.Partition(partition=0, fetch_offset=offset, partition_max_bytes=1_000)
+    topic = FetchRequest.Topic(topic="t", partitions=[partition])
+    return FetchRequest(replica_id=-1, max_wait_ms=wait_ms, min_bytes=1, topics=[topic])
+
+
+async def test_deleted_records_are_out_of_range() -> None:
+    async with open_cluster(topics={"t": 1}) as cluster:
+        for value in "abc":  # a batch each
+            cluster.produce("t", [value])
+        assert cluster.delete_records("t", 0, before=2) == 2
+        assert [record.value for record in cluster.records("t")] == [b"c"]
+        assert await earliest(cluster) == 2
+        response = await cluster.connect().ask(fetch(0), 11)
+        assert response.responses[0].partitions[0].error_code == E.OFFSET_OUT_OF_RANGE
+
+
+async def test_all_records_are_deleted_and_remain_deleted(tmp_path: Path) -> None:
+    async with open_cluster(topics={"t": 1}, data_dir=tmp_path) as cluster:
+        cluster.produce("t", ["a", "b"])
+        assert cluster.delete_records("t", 0, before=-1) == 2
+    async with open_cluster(topics={"t": 1}, data_dir=tmp_path) as cluster:
+        assert (cluster.records("t"), await earliest(cluster)) == ([], 2)
+
+
+@pytest.mark.parametrize("before", [-2, 2])
+async def test_records_out_of_range_are_not_deleted(before: int) -> None:
+    async with open_cluster(topics={"t": 1}) as cluster:
+        cluster.produce("t", ["a"])
+        with pytest.raises(ValueError, match=f"before offset {before}: expected -1 to 1"):
+            cluster.delete_records("t", 0, before)
+        assert len(cluster.records("t")) == 1
+
+
+async def test_a_deleted_topic_is_gone_with_its_offsets() -> None:
+    async with open_cluster(topics={"t": 1, "u": 1}) as cluster:
+        cluster.set_committed("g", {("t", 0): 1, ("u", 0): 2})
+        cluster.delete_topic("t")
+        assert cluster.committed("g") == {("u", 0): 2}
+        with pytest.raises(UnknownTopicError, match="topic 't' does not exist; existing topics: u"):
+            cluster.delete_topic("t")
+        cluster.create_topic("t")
+        assert cluster.records("t") == []
+
+
+async def test_pending_fetch_of_a_deleted_topic_is_answered() -> None:
+    async with open_cluster(topics={"t": 1}) as cluster, trio.open_nursery() as nursery:
+
+        @nursery.start_soon
+        async def _() -> None:
+            response = await cluster.connect().ask(fetch(0, wait_ms=60_000), 11)
+            assert response.responses[0].partitions[0].error_code == E.UNKNOWN_TOPIC_OR_PARTITION
+
+        await trio.testing.wait_all_tasks_blocked()
+        cluster.delete_topic("t")
+
+
+async def test_internal_topics_are_kept() -> None:
+    async with open_cluster() as cluster:
+        with pytest.raises(InternalTopicError, match="topic __consumer_offsets cannot be deleted"):
+            cluster.delete_topic("__consumer_offsets")
+        with pytest.raises(ConflictError, match="topic __consumer_offsets cannot be truncated"):
+            cluster.delete_records("__consumer_offsets", 0, -1)
+
+
+async def test_an_existing_topic_is_a_conflict_and_a_settings_error() -> None:
+    async with open_cluster(topics={"t": 1}) as cluster:
+        with pytest.raises(TopicExistsError) as raised:
+            cluster.create_topic("t")
+        assert isinstance(raised.value, SettingsError)
+        assert isinstance(raised.value, ConflictError)
