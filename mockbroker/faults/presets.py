@@ -1,0 +1,384 @@
+"""Presets: fault rules with a name, for the failures that consumers and producers are tested with most often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from mockbroker.faults.parsing import ALWAYS, NAME
+from mockbroker.faults.sections import INT32_MAX, InvalidRule, Problem, Section
+
+Value: TypeAlias = str | int
+Values: TypeAlias = Mapping[str, Any]
+RuleForm: TypeAlias = dict[str, Any]
+
+LONGEST_NAME = 80  # characters; the names of rules add a suffix
+# Requests of group members, and of producers that commit offsets for a group.
+GROUP_APIS = [
+    "JoinGroup",
+    "SyncGroup",
+    "Heartbeat",
+    "LeaveGroup",
+    "OffsetCommit",
+    "OffsetFetch",
+    "ConsumerGroupHeartbeat",
+    "TxnOffsetCommit",
+]
+LEADER_APIS = ["Produce", "Fetch", "ListOffsets"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A parameter of a preset.
+
+    Attributes:
+        kind: "glob"; "integer"; "times", an integer or ``always``; "choice"; or "name", the name of a rule.
+        description: What it is.
+        default: Value if it is absent; None if it has none.
+        required: Whether it must be given.
+        lowest: The lowest integer.
+        highest: The highest integer.
+        options: The values of a choice.
+    """
+
+    kind: Literal["glob", "integer", "times", "choice", "name"]
+    description: str
+    default: Value | None = None
+    required: bool = False
+    lowest: int = 0
+    highest: int = INT32_MAX
+    options: tuple[str, ...] = ()
+
+    def read(self, section: Section, key: str) -> Value | None:
+        """Return the value, or the default if it is absent; what is wrong becomes a problem of the section."""
+        if self.required and key not in section:
+            section.refuse(key, "this parameter is required")
+        value = self._given(section, key)
+        return self.default if value is None else value
+
+    def _given(self, section: Section, key: str) -> Value | None:
+        match self.kind:
+            case "glob":
+                return section.glob(key)
+            case "choice":
+                return section.choice(key, self.options)
+            case "name":
+                name = section.text(key)
+                if name is not None and not (NAME.fullmatch(name) and len(name) <= LONGEST_NAME):
+                    what = f"use 1 to {LONGEST_NAME} of the characters A-Z a-z 0-9 . _ -"
+                    section.refuse(key, f"{name!r} is not a valid name: {what}")
+                return name
+            case "times" if section.raw(key) == ALWAYS:
+                return ALWAYS
+            case "times" if isinstance(section.raw(key), str):
+                section.refuse(key, f"expected an integer or {ALWAYS!r}", (ALWAYS,))
+                return None
+            case _:
+                return section.integer(key, self.lowest, self.highest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """A named set of fault rules.
+
+    Attributes:
+        name: Its name.
+        description: What the rules do.
+        parameters: Its parameters by name.
+        build: Returns the rules in their JSON form, from the values of all parameters.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Parameter]
+    build: Callable[[Values], list[RuleForm]]
+
+    def rules(self, form: object) -> list[RuleForm]:
+        """Return the rules in their JSON form. Raises: InvalidRule, with every invalid parameter.
+
+        Args:
+            form: The JSON object of the parameters.
+        """
+        problems: list[Problem] = []
+        section = Section(form, "", problems)
+        values = {key: parameter.read(section, key) for key, parameter in self.parameters.items()}
+        section.refuse_unknown()
+        if problems:
+            raise InvalidRule(problems)
+        return self.build(values)
+
+
+def _glob(description: str, default: str | None = None, *, required: bool = False) -> Parameter:
+    return Parameter(kind="glob", description=description, default=default, required=required)
+
+
+def _integer(description: str, default: int | None, lowest: int = 0, highest: int = INT32_MAX) -> Parameter:
+    return Parameter(kind="integer", description=description, default=default, lowest=lowest, highest=highest)
+
+
+def _times(default: Value) -> Parameter:
+    return Parameter(kind="times", description="requests that each rule applies to", default=default, lowest=1)
+
+
+GROUP = _glob("group id", "*")
+TOPIC = _glob("name of the topic", "*")
+CLIENT_ID = _glob("client id")
+PARTITION = _integer("index of the partition; all if absent", None)
+BROKER = _integer("id of the broker; all if absent", None)
+TRANSACTIONAL_ID = _glob("transactional id", "*")
+DELAY = _integer("milliseconds of the broker's clock", 500)
+JITTER = _integer("upper bound of random milliseconds that are added", 100)
+
+
+def _rule(values: Values, action: RuleForm, *, suffix: str = "", times: Value | None = None, **match: Any) -> RuleForm:
+    """Return a rule that matches the parameters that are conditions, and ``match``."""
+    conditions = {key: values.get(key) for key in CONDITIONS} | match
+    occurrence = {"times": values["times"] if times is None else times} | {
+        key: values[key] for key in ("every",) if key in values
+    }
+    return {
+        "name": f"{values['name']}-{suffix}" if suffix else values["name"],
+        "match": {key: value for key, value in conditions.items() if value is not None},
+        "occurrence": occurrence,
+        "action": action,
+    }
+
+
+CONDITIONS = ("group", "topic", "partition", "client_id", "broker", "transactional_id")  # names that match has too
+
+
+def _rebalance_storm(values: Values) -> list[RuleForm]:
+    return [
+        _rule(values, {"error": "REBALANCE_IN_PROGRESS"}, suffix="classic", api="Heartbeat"),
+        _rule(values, {"error": "FENCED_MEMBER_EPOCH"}, suffix="consumer", api="ConsumerGroupHeartbeat"),
+    ]
+
+
+def _zombie_member(values: Values) -> list[RuleForm]:
+    return [_rule(values, {"hold": True, "when": "before"}, api=["Heartbeat", "ConsumerGroupHeartbeat"])]
+
+
+def _no_sync_group(values: Values) -> list[RuleForm]:
+    return [_rule(values, {"hold": True, "when": "before"}, api="SyncGroup")]
+
+
+def _commit_gap(values: Values) -> list[RuleForm]:
+    return [_rule(values, {"disconnect": "after"}, api=["OffsetCommit", "TxnOffsetCommit"])]
+
+
+def _coordinator_loading(values: Values) -> list[RuleForm]:
+    return [_rule(values, {"error": "COORDINATOR_LOAD_IN_PROGRESS"}, api=[*GROUP_APIS])]
+
+
+def _poison_batch(values: Values) -> list[RuleForm]:
+    return [_rule(values, {"malform": values["form"]}, api="Fetch")]
+
+
+def _duplicate_records(values: Values) -> list[RuleForm]:
+    return [_rule(values, {"malform": "duplicate_records", "count": values["count"]}, api="Fetch")]
+
+
+def _corrupted_values(values: Values) -> list[RuleForm]:
+    return [_rule(values, {"malform": "corrupt_values"}, api="Fetch")]
+
+
+def _fenced_leader_epoch(values: Values) -> list[RuleForm]:
+    return [_rule(values, {"error": "FENCED_LEADER_EPOCH"}, api=["Fetch", "ListOffsets", "OffsetForLeaderEpoch"])]
+
+
+def _leader_election(values: Values) -> list[RuleForm]:
+    return [
+        _rule(values, {"error": "NOT_LEADER_OR_FOLLOWER"}, suffix="leader", api=[*LEADER_APIS]),
+        _rule(values, {"error": "LEADER_NOT_AVAILABLE"}, suffix="metadata", api="Metadata"),
+    ]
+
+
+def _transaction_coordinator_lost(values: Values) -> list[RuleForm]:
+    return [
+        _rule(values, {"disconnect": values["point"]}, suffix="disconnect", times=1, api="EndTxn"),
+        _rule(values, {"error": "NOT_COORDINATOR"}, suffix="moved", api="EndTxn"),
+    ]
+
+
+def _throttled_producer(values: Values) -> list[RuleForm]:
+    return [_rule(values, {"throttle_ms": values["throttle_ms"]}, api="Produce")]
+
+
+def _broken_broker(values: Values) -> list[RuleForm]:
+    return [_rule(values, {"error": "UNKNOWN_SERVER_ERROR"})]
+
+
+def _delay(values: Values, **match: Any) -> list[RuleForm]:
+    return [_rule(values, {"delay_ms": values["delay_ms"], "jitter_ms": values["jitter_ms"]}, **match)]
+
+
+def _slow_producer(values: Values) -> list[RuleForm]:
+    return _delay(values, api="Produce")
+
+
+def _slow_consumer(values: Values) -> list[RuleForm]:
+    return _delay(values, api="Fetch")
+
+
+def _blackholed_client(values: Values) -> list[RuleForm]:
+    return [_rule(values, {"no_response": True, "when": "before"})]
+
+
+def _preset(name: str, description: str, build: Callable[[Values], list[RuleForm]], **parameters: Parameter) -> Preset:
+    own_name = Parameter(kind="name", description="name of the rule, or the start of the names", default=name)
+    return Preset(name=name, description=description, parameters={**parameters, "name": own_name}, build=build)
+
+
+_ALL = [
+    _preset(
+        "rebalance-storm",
+        "heartbeats are answered with REBALANCE_IN_PROGRESS, in groups of the consumer protocol with "
+        "FENCED_MEMBER_EPOCH: the members join again and again",
+        _rebalance_storm,
+        group=GROUP,
+        every=_integer("of the heartbeats, every n-th is answered with the error", 1, 1),
+        times=_times(10),
+    ),
+    _preset(
+        "zombie-member",
+        "a heartbeat of a member is held, and with it all that follows on the connection, until its session has "
+        "expired; release the rule, and its commits arrive late",
+        _zombie_member,
+        client_id=_glob("client id of the member", required=True),
+        group=GROUP,
+        times=_times(1),
+    ),
+    _preset(
+        "no-sync-group",
+        "SyncGroup is held, as if the member never sent it",
+        _no_sync_group,
+        group=GROUP,
+        client_id=CLIENT_ID,
+        times=_times(1),
+    ),
+    _preset(
+        "commit-gap",
+        "commits are stored, but the connection is closed in place of the response",
+        _commit_gap,
+        group=GROUP,
+        times=_times(1),
+    ),
+    _preset(
+        "coordinator-loading",
+        "requests of group members are answered with COORDINATOR_LOAD_IN_PROGRESS",
+        _coordinator_loading,
+        group=GROUP,
+        times=_times(ALWAYS),
+    ),
+    _preset(
+        "poison-batch",
+        "the first batch of a Fetch response is malformed",
+        _poison_batch,
+        topic=TOPIC,
+        partition=PARTITION,
+        form=Parameter(
+            kind="choice",
+            description="form of `malform`",
+            default="crc",
+            options=("crc", "magic", "record_count", "decompression_bomb"),
+        ),
+        times=_times(ALWAYS),
+    ),
+    _preset(
+        "duplicate-records",
+        "Fetch responses have their batches more than once, with the same offsets",
+        _duplicate_records,
+        topic=TOPIC,
+        partition=PARTITION,
+        count=_integer("how many times more", 1, 1, 1_000),
+        times=_times(ALWAYS),
+    ),
+    _preset(
+        "corrupted-values",
+        "the values of fetched records are changed, with a valid CRC",
+        _corrupted_values,
+        topic=TOPIC,
+        partition=PARTITION,
+        times=_times(ALWAYS),
+    ),
+    _preset(
+        "fenced-leader-epoch",
+        "Fetch, ListOffsets and OffsetForLeaderEpoch are answered with FENCED_LEADER_EPOCH",
+        _fenced_leader_epoch,
+        topic=TOPIC,
+        partition=PARTITION,
+        times=_times(3),
+    ),
+    _preset(
+        "leader-election",
+        "Produce, Fetch and ListOffsets are answered with NOT_LEADER_OR_FOLLOWER, Metadata with LEADER_NOT_AVAILABLE",
+        _leader_election,
+        topic=TOPIC,
+        times=_times(5),
+    ),
+    _preset(
+        "transaction-coordinator-lost-at-end-txn",
+        "the connection is closed at EndTxn, and the next EndTxn is answered with NOT_COORDINATOR",
+        _transaction_coordinator_lost,
+        transactional_id=TRANSACTIONAL_ID,
+        point=Parameter(
+            kind="choice",
+            description="whether the first EndTxn is lost before it is processed, or its response after that",
+            default="after",
+            options=("before", "after"),
+        ),
+        times=_times(1),
+    ),
+    _preset(
+        "throttled-producer",
+        "producers are throttled, as by a quota",
+        _throttled_producer,
+        client_id=CLIENT_ID,
+        throttle_ms=_integer("milliseconds of each throttle", 1_000),
+        times=_times(ALWAYS),
+    ),
+    _preset(
+        "broken-broker",
+        "every request to a broker is answered with UNKNOWN_SERVER_ERROR",
+        _broken_broker,
+        broker=BROKER,
+        times=_times(ALWAYS),
+    ),
+    _preset("latency", "every request is delayed", _delay, delay_ms=DELAY, jitter_ms=JITTER, times=_times(ALWAYS)),
+    _preset(
+        "slow-broker",
+        "every request to a broker is delayed",
+        _delay,
+        broker=Parameter(kind="integer", description="id of the broker", required=True),
+        delay_ms=DELAY,
+        jitter_ms=JITTER,
+        times=_times(ALWAYS),
+    ),
+    _preset(
+        "slow-producer",
+        "Produce requests are delayed",
+        _slow_producer,
+        topic=TOPIC,
+        delay_ms=DELAY,
+        jitter_ms=JITTER,
+        times=_times(ALWAYS),
+    ),
+    _preset(
+        "slow-consumer",
+        "Fetch requests are delayed",
+        _slow_consumer,
+        topic=TOPIC,
+        delay_ms=DELAY,
+        jitter_ms=JITTER,
+        times=_times(ALWAYS),
+    ),
+    _preset(
+        "blackholed-client",
+        "requests of a client are not processed, and nothing is answered on its connections",
+        _blackholed_client,
+        client_id=_glob("client id", required=True),
+        times=_times(ALWAYS),
+    ),
+]
+PRESETS: Mapping[str, Preset] = {preset.name: preset for preset in _ALL}
