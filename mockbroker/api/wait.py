@@ -95,7 +95,8 @@ def _assignment_text(assignment: object) -> str:
 
 def _event_line(event: Event) -> str:
     fields = event.to_json()
-    head = f"{fields.pop('time_ms') / 1000:8.3f} s  {fields.pop('event'):<10}  {fields.pop('group')}"
+    name = fields.pop("group") or fields.pop("transactional_id", "")
+    head = f"{fields.pop('time_ms') / 1000:8.3f} s  {fields.pop('event'):<10}  {name}"
     details = [f"{name}={_value_text(value)}" for name, value in fields.items() if value not in ("", -1)]
     return "  ".join([head, *details])
 

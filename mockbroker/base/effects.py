@@ -121,11 +121,11 @@ class Dismiss:
 
 @dataclass(slots=True, kw_only=True)
 class Note:
-    """A group event for the journal. A field that does not apply to the event has its default.
+    """An event of a group or of a transaction for the journal. A field that does not apply has its default.
 
     Attributes:
         event: Kind of the event.
-        group: Group id.
+        group: Group id; "" in an event of a transaction.
         member_id: Id of the member that the event is about.
         client_id: The ``client.id`` of the member.
         generation: Generation of the group, or its epoch in the consumer protocol.
@@ -136,6 +136,9 @@ class Note:
         members: Member ids of the group.
         assignment: Encoded assignment from the leader; with server-side assignment, topic to partition indexes.
         offsets: Committed offsets by topic and partition.
+        transactional_id: The ``transactional.id``, in an event of a transaction.
+        producer_id: Producer id, in an event of a transaction.
+        producer_epoch: Producer epoch, in an event of a transaction.
     """
 
     event: EventKind
@@ -150,6 +153,9 @@ class Note:
     members: tuple[str, ...] = ()
     assignment: bytes | Mapping[str, list[int]] | None = None
     offsets: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    transactional_id: str = ""
+    producer_id: int = -1
+    producer_epoch: int = -1
 
 
 @dataclass(slots=True, eq=False)

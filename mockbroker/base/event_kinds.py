@@ -1,4 +1,4 @@
-"""The kinds of events in the journal of groups."""
+"""The kinds of events in the journal of groups and transactions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class EventKind(StrEnum):
-    """A kind of group event, the ``event`` of a journal entry. A kind is equal to its name, such as ``"join"``.
+    """A kind of event, the ``event`` of a journal entry. A kind is equal to its name, such as ``"join"``.
 
     Attributes:
         meaning: One sentence that describes the kind, in Markdown.
@@ -55,6 +55,18 @@ class EventKind(StrEnum):
     DOWNGRADE = "downgrade", "A group of the consumer protocol becomes a classic group."
     OFFSET_EXPIRE = "offset_expire", "A committed offset is deleted because its retention time is over."
     DELETE = "delete", "The group is deleted."
+    TXN_BEGIN = "txn_begin", "A transaction begins, with the first partition or group that the producer adds to it."
+    TXN_PREPARE = (
+        "txn_prepare",
+        "The transaction coordinator decides the end of a transaction; `reason` is `commit` or `abort`.",
+    )
+    TXN_COMMIT = "txn_commit", "All markers are written, and the transaction is committed."
+    TXN_ABORT = "txn_abort", "All markers are written, and the transaction is aborted."
+    TXN_EXPIRE = (
+        "txn_expire",
+        "A transaction exceeds its timeout, so that its producer is fenced and the transaction aborted.",
+    )
+    TXN_FENCE = "txn_fence", "A producer is fenced, because another one calls InitProducerId with its transactional id."
     UNLOAD = "unload", "The broker that coordinated the group unloads it, because its partition gets another leader."
     LOAD = "load", "A new coordinator has read the group from the offsets topic."
 

@@ -1,4 +1,4 @@
-"""The journal: all group events, in order."""
+"""The journal: all events of groups and transactions, in order."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ MAX_MEMBERS = 1_000  # maximum members in an event; in a group of thousands each
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """A group event in the journal. A field that does not apply to the kind of event has its default.
+    """An event of a group or a transaction in the journal. A field that does not apply has its default.
 
     Attributes:
         time_ms: Milliseconds since the cluster was started or reset.
         event: Kind of the event, which is equal to its name, as in ``event.event == "leave"``.
-        group: Group id.
+        group: Group id; "" in an event of a transaction.
         client: The ``client.id`` of the member.
         member_id: Id of the member that the event is about.
         generation: Generation of the group, or its epoch in the consumer protocol.
@@ -30,6 +30,9 @@ class Event:
         members: Member ids of the new generation; empty if there are more than 1,000.
         assignment: Assigned partition indexes by topic; None if there is no assignment, or if it cannot be decoded.
         offsets: Committed offsets by topic and partition index.
+        transactional_id: The ``transactional.id``, in an event of a transaction.
+        producer_id: Producer id, in an event of a transaction; after a fence, that of the fenced producer.
+        producer_epoch: Producer epoch, in an event of a transaction.
     """
 
     time_ms: int
@@ -44,6 +47,9 @@ class Event:
     members: tuple[str, ...] = ()
     assignment: Mapping[str, list[int]] | None = None
     offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    transactional_id: str = ""
+    producer_id: int = -1
+    producer_epoch: int = -1
 
     def to_json(self) -> dict[str, Any]:
         """Return the event as a JSON object. Time, event, group, client, member and generation are always present."""
@@ -59,11 +65,15 @@ class Event:
             value = getattr(self, name)
             if value or (name == "assignment" and value is not None):
                 out[name] = value
+        if self.transactional_id:
+            out["transactional_id"] = self.transactional_id
+            out["producer_id"] = self.producer_id
+            out["producer_epoch"] = self.producer_epoch
         return out
 
 
 class Journal:
-    """The store of all group events so far.
+    """The store of all events so far.
 
     Attributes:
         events: The events, oldest first.
@@ -98,6 +108,9 @@ class Journal:
             members=note.members if len(note.members) <= MAX_MEMBERS else (),
             assignment=_assignment(note),
             offsets=_nested(note.offsets),
+            transactional_id=note.transactional_id,
+            producer_id=note.producer_id,
+            producer_epoch=note.producer_epoch,
         )
         self.events.append(event)
         if self.max_events is not None and len(self.events) > 2 * self.max_events:

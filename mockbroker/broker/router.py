@@ -235,6 +235,9 @@ class Router:
             effects = [*effects, *complete_delayed_fetches(self.broker, appended)]
         if self._pending:
             effects = self._after(effects, now)
+        if notes := self.broker.transactions.begun:
+            effects = [*notes, *effects]
+            notes.clear()
         outcomes: list[Outcome] = []
         for effect in effects:
             if isinstance(effect, Reply):

@@ -17,7 +17,7 @@ from mockbroker.groups.offsets import Committed
 from mockbroker.groups.registry import Groups
 from mockbroker.topics.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Cluster, Partition
 from mockbroker.transactions import rules
-from mockbroker.transactions.state import PREPARED, Identity, State, Transaction
+from mockbroker.transactions.state import NO_EPOCH, PREPARED, Identity, State, Transaction
 
 
 class Ended(NamedTuple):
@@ -27,7 +27,7 @@ class Ended(NamedTuple):
         error: error of the response.
         identity: producer id and epoch for the next transaction.
         appended: partitions in which markers were written.
-        notes: journal entries about offsets that the transaction committed.
+        notes: journal events of the transaction, and of groups whose offsets it committed.
     """
 
     error: ErrorCode
@@ -49,6 +49,9 @@ class Transactions(dict[str, Transaction]):
         persist: function that writes a changed transactional id to the transaction log: takes the Transaction and the
             broker time in seconds.
         kip890: whether the emulated release implements KIP-890 (Kafka 4.0 and later).
+
+    Attributes:
+        begun: journal events of transactions that have begun and are not in the journal yet.
     """
 
     def __init__(
@@ -72,6 +75,8 @@ class Transactions(dict[str, Transaction]):
         self._wall = wall
         self._persist = persist
         self._kip890 = kip890
+        self.begun: Effects = []
+        self._fenced: set[str] = set()  # transactional ids whose producer was fenced, and that have no new producer yet
         self._pending_groups: dict[int, set[str]] = {}  # producer id -> ids of groups with pending offsets
 
     def init(self, transactional_id: str, timeout_ms: int, expected: Identity | None, now: float) -> Ended:
@@ -88,17 +93,23 @@ class Transactions(dict[str, Transaction]):
             txn = self[transactional_id] = Transaction(transactional_id=transactional_id, producer_id=self._new_id())
         if error := rules.init_error(txn, expected):
             return _refused(error)
+        before = txn.identity
+        notes: Effects = []
+        if expected is None and before.epoch != NO_EPOCH and transactional_id not in self._fenced:
+            notes.append(_note(EventKind.TXN_FENCE, txn, before, "InitProducerId of another producer"))
+            self._fenced.add(transactional_id)
         if txn.state is State.ONGOING:
             rules.fence(txn, remember=self._kip890)
             ended = self._prepare(txn, committed=False, now=now)
-            return ended._replace(error=ErrorCode.CONCURRENT_TRANSACTIONS)
+            return ended._replace(error=ErrorCode.CONCURRENT_TRANSACTIONS, notes=[*notes, *ended.notes])
         if error := rules.next_identity(txn, expected, self._new_id):
             return _refused(error)
+        self._fenced.discard(transactional_id)
         txn.state, txn.timeout_ms, txn.partitions = State.EMPTY, timeout_ms, set()
         if self._kip890:
             txn.started = None
         self._persist(txn, now)
-        return Ended(ErrorCode.NONE, txn.identity, [], [])
+        return Ended(ErrorCode.NONE, txn.identity, [], notes)
 
     def add(
         self, transactional_id: str, producer: Identity, partitions: Collection[tuple[str, int]], now: float
@@ -115,6 +126,7 @@ class Transactions(dict[str, Transaction]):
         self._persist(txn, now)  # before records of the transaction are appended
         if begins:
             self._set_timeout(txn, now)
+            self.begun.append(_note(EventKind.TXN_BEGIN, txn, txn.identity))
         return ErrorCode.NONE
 
     def verify(self, transactional_id: str, producer: Identity, partition: tuple[str, int]) -> ErrorCode:
@@ -186,8 +198,11 @@ class Transactions(dict[str, Transaction]):
         txn = self[transactional_id]
         if txn.state in PREPARED:
             return self._complete(txn, now)
+        note = _note(EventKind.TXN_EXPIRE, txn, txn.identity, f"open for more than {txn.timeout_ms / 1000:g} s")
         rules.fence(txn, remember=self._kip890)
-        return self._prepare(txn, committed=False, now=now)
+        self._fenced.add(transactional_id)
+        ended = self._prepare(txn, committed=False, now=now)
+        return ended._replace(notes=[note, *ended.notes])
 
     def write_marker(
         self, partition: Partition, marker: Identity, *, committed: bool, coordinator_epoch: int, now: float
@@ -226,11 +241,13 @@ class Transactions(dict[str, Transaction]):
     def _prepare(self, txn: Transaction, *, committed: bool, now: float) -> Ended:
         rules.prepare(txn, committed=committed, now=now)
         self._persist(txn, now)
+        note = _note(EventKind.TXN_PREPARE, txn, txn.identity, "commit" if committed else "abort")
         if delay := self._settings.mockbroker_transaction_completion_ms:
             self._deadlines.set(TransactionDue(txn.transactional_id), now + delay / 1000)
             identity = txn.identity if txn.next_id is None else Identity(txn.next_id, 0)
-            return Ended(ErrorCode.NONE, identity, [], [])
-        return self._complete(txn, now)
+            return Ended(ErrorCode.NONE, identity, [], [note])
+        ended = self._complete(txn, now)
+        return ended._replace(notes=[note, *ended.notes])
 
     def _complete(self, txn: Transaction, now: float) -> Ended:
         """Write the markers. As in Kafka, a marker that is fenced keeps the transaction in the prepared state."""
@@ -255,6 +272,8 @@ class Transactions(dict[str, Transaction]):
             if not error:
                 appended.append(partition)
         if not stuck:
+            committed = txn.state is State.PREPARE_COMMIT
+            notes.append(_note(EventKind.TXN_COMMIT if committed else EventKind.TXN_ABORT, txn, txn.marker))
             rules.complete(txn)
             self._persist(txn, now)
         return Ended(ErrorCode.NONE, txn.identity, appended, notes)
@@ -275,6 +294,18 @@ class Transactions(dict[str, Transaction]):
                 yield Note(event=EventKind.COMMIT, group=group_id, offsets=stored, reason="a transaction was committed")
         if not pending:
             self._pending_groups.pop(producer_id, None)
+
+
+def _note(event: EventKind, txn: Transaction, producer: Identity, reason: str = "") -> Note:
+    """Return a journal event of a transaction, with the producer that it is about."""
+    return Note(
+        event=event,
+        group="",
+        transactional_id=txn.transactional_id,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        reason=reason,
+    )
 
 
 def _refused(error: ErrorCode) -> Ended:

@@ -86,3 +86,22 @@ def test_oldest_events_are_removed_above_max_events():
         journal.record(Note(event=EventKind.JOIN, group=str(number)), 0.0)
     assert 10 <= len(journal.events) <= 20
     assert journal.events[-1].group == "99"
+
+
+def test_json_of_an_event_of_a_transaction(journal):
+    note = Note(
+        event=EventKind.TXN_PREPARE, group="", transactional_id="x", producer_id=5, producer_epoch=1, reason="commit"
+    )
+    journal.record(note, 100.5)
+    assert journal.events[0].to_json() == {
+        "time_ms": 500,
+        "event": "txn_prepare",
+        "group": "",
+        "client": "",
+        "member_id": "",
+        "generation": -1,
+        "reason": "commit",
+        "transactional_id": "x",
+        "producer_id": 5,
+        "producer_epoch": 1,
+    }

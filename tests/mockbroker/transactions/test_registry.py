@@ -417,3 +417,94 @@ class Transactions(RuleBasedStateMachine):
 
 TestTransactions = Transactions.TestCase
 TestTransactions.settings = settings(max_examples=amount(50, 150), stateful_step_count=40, deadline=None)
+
+
+# --- events -------------------------------------------------------------------------------------------------------
+
+
+def happened(harness: BrokerHarness) -> list[tuple[str, int, str]]:
+    """Return kind, producer epoch and reason of each event about the transactional id tx."""
+    events = [event for event in harness.journal.events if event.transactional_id == "tx"]
+    assert not [event for event in events if event.group or event.member_id or event.producer_id == -1]
+    return [(event.event.value, event.producer_epoch, event.reason) for event in events]
+
+
+@pytest.mark.parametrize("kind", ["commit", "abort"])
+@FLOWS
+def test_events_of_a_transaction(new, kind):
+    harness = BrokerHarness()
+    producer = ready(harness, new=new)
+    assert happened(harness) == []
+    producer.produce(b"a")
+    producer.produce(b"b", partition=1)
+    assert happened(harness) == [("txn_begin", 0, "")]
+    producer.end(committed=kind == "commit")
+    epoch = 1 if new else 0  # KIP-890: the end of a transaction increments the epoch
+    assert happened(harness)[1:] == [("txn_prepare", epoch, kind), (f"txn_{kind}", epoch, "")]
+
+
+def test_offsets_are_committed_between_the_events_of_the_end():
+    harness = BrokerHarness()
+    producer = ready(harness)
+    producer.commit("g", 5)
+    producer.end(committed=True)
+    kinds = [(event.event.value, event.group) for event in harness.journal.events]
+    assert kinds == [("txn_begin", ""), ("txn_prepare", ""), ("commit", "g"), ("txn_commit", "")]
+
+
+def test_events_of_delayed_markers():
+    harness = BrokerHarness(config={"mockbroker.transaction.completion.ms": 1_000})
+    producer = ready(harness)
+    producer.produce(b"a")
+    producer.end(committed=True)
+    assert [kind for kind, _, _ in happened(harness)] == ["txn_begin", "txn_prepare"]
+    harness.wait(1.0)
+    assert happened(harness)[2:] == [("txn_commit", 0, "")]
+    assert harness.journal.events[-1].time_ms == 1_000
+
+
+def test_events_of_a_transaction_that_times_out():
+    harness = BrokerHarness(config=CHECK_INTERVAL)
+    producer = ready(harness, timeout_ms=2_000)
+    producer.produce(b"a")
+    harness.wait(5.0)
+    assert happened(harness)[1:] == [
+        ("txn_expire", 0, "open for more than 2 s"),
+        ("txn_prepare", 1, "abort"),
+        ("txn_abort", 1, ""),
+    ]
+    producer.init()  # fenced already
+    assert len(happened(harness)) == 4
+
+
+@pytest.mark.parametrize("open_transaction", [False, True], ids=["no transaction", "open transaction"])
+def test_events_of_a_fenced_producer(open_transaction):
+    harness = BrokerHarness()
+    old, young = ready(harness), Producer(harness, "tx")
+    if open_transaction:
+        old.produce(b"a")
+    while young.init():
+        pass  # CONCURRENT_TRANSACTIONS
+    fence = ("txn_fence", 0, "InitProducerId of another producer")
+    if open_transaction:
+        assert happened(harness)[1:] == [fence, ("txn_prepare", 1, "abort"), ("txn_abort", 1, "")]
+    else:
+        assert happened(harness) == [fence]
+
+
+def test_producer_that_continues_is_not_fenced():
+    """InitProducerId with producer id and epoch (KIP-360), as after an error."""
+    harness = BrokerHarness()
+    producer = ready(harness)
+    assert producer.init(known=True) == E.NONE
+    assert happened(harness) == []
+
+
+def test_rejected_requests_are_no_events():
+    harness = BrokerHarness()
+    old = ready(harness)
+    ready(harness)
+    before = happened(harness)
+    assert old.produce(b"a") != E.NONE
+    assert old.end(committed=True) != E.NONE
+    assert happened(harness) == before
