@@ -1,1 +1,1 @@
-"""Tools that use the broker for experiments: simulation, conformance tests, demo, and the history of rebalancing."""
+"""Tools that use the broker for experiments: simulation, conformance check, demo, and the history of rebalancing."""

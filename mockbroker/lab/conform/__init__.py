@@ -1,1 +1,4 @@
-"""Conformance check: replays conversations recorded with Apache Kafka against a broker and compares each response."""
+"""The conformance check (``mockbroker conform``).
+
+It replays conversations that were recorded with Apache Kafka against a broker, and compares each response.
+"""

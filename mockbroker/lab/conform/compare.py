@@ -1,8 +1,9 @@
-"""Comparison of a response with the recorded one, allowing for values that differ between two runs. Pure.
+"""The comparison of a response with the recorded response. Pure.
 
-Each recorded id of a member, topic, producer or session is bound to the id in its place at the first occurrence; later
-occurrences must agree.
-from then on. The tables below list the fields that are compared as sets, only by being null, or not at all.
+Some values differ in every run: ids of members, topics, producers and sessions. When a recorded id occurs for the first
+time, it is bound to the id in the same field of this run; after that, both must always occur together. The tables below
+list the fields of which only the set of values is compared, fields of which only null is compared, and fields that are
+not compared.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ MISSING = "(nothing)"
 
 
 class Bindings:
-    """A map from the ids and numbers of the recording to those of this run.
+    """The ids and numbers of the recording, each bound to the one that replaces it in this run.
 
     Args:
         names: recorded id -> label, as in the conversation file.
@@ -117,7 +118,10 @@ class Bindings:
         self._bound[recorded] = ours
 
     def fits(self, recorded: str, ours: object) -> bool:
-        """Return whether ``ours`` is bound to the recorded id; bind both if neither is bound and their forms agree."""
+        """Return whether ``ours`` is bound to the recorded id.
+
+        If neither of them is bound, and both have the same form, bind them and return True.
+        """
         if recorded in self._bound:
             return self._bound[recorded] == ours
         if not isinstance(ours, str) or ours in self._bound.values():
@@ -130,7 +134,7 @@ class Bindings:
         return True
 
     def in_text(self, text: str) -> str:
-        """Return a recorded text with all bound ids replaced by the ids of this run."""
+        """Return a recorded text with the ids of this run in place of the recorded ids."""
         for recorded, ours in self._bound.items():
             text = text.replace(recorded, ours)
         return text
@@ -140,9 +144,9 @@ class Bindings:
         return value in self._labels
 
     def number_fits(self, name: str, recorded: int, ours: object) -> bool:
-        """Return whether ``ours`` is bound to the recorded number; bind both if the recorded number is not bound.
+        """Return whether ``ours`` is bound to the recorded number; if the recorded number is not bound, bind both.
 
-        Negative numbers and session id 0 are not bound: ``ours`` must be equal.
+        Negative numbers and the session id 0 are never bound: then the two numbers must be equal.
         """
         if recorded < 0 or (name == "session_id" and recorded == 0):
             return recorded == ours
@@ -151,11 +155,15 @@ class Bindings:
         return self._numbers.setdefault((NUMBERED[name], recorded), ours) == ours
 
     def number(self, name: str, recorded: int) -> int:
-        """Return the number of this run that a recorded number is bound to; the recorded number if it is not bound."""
+        """Return the number of this run to which a recorded number is bound, or the recorded number if there is
+        none.
+        """
         return self._numbers.get((NUMBERED[name], recorded), recorded)
 
     def ours(self, value: Any, name: str = "") -> Any:
-        """Return a recorded value, such as a request, with the ids and numbers of this run."""
+        """Return a recorded value, such as a request, with the ids and numbers of this run in place of the recorded
+        ones.
+        """
         if isinstance(value, Mapping):
             return {key: self.ours(item, key) for key, item in value.items()}
         if isinstance(value, list):
@@ -165,7 +173,10 @@ class Bindings:
         return self._bound.get(value, value) if isinstance(value, str) else value
 
     def sort_key(self, item: Any, *, recorded: bool) -> str:
-        """Return the sort key of a set element: identifying fields, then the others; unbound ids compare equal."""
+        """Return the sort key of an element of a set.
+
+        It consists of the identifying fields, then the other fields. Ids that are not bound are all equal in it.
+        """
         if not isinstance(item, Mapping):
             return json.dumps(self._plain(item, recorded=recorded))
         identity = [self._plain(item.get(name), name, recorded=recorded) for name in IDENTITY]
@@ -195,9 +206,9 @@ class Comparison:
     Args:
         bindings: ids and numbers of this run.
         api: name of the API.
-        only: name of a list -> predicate for the elements to compare; other lists are compared completely.
-        exactly: whether to compare error messages, authorized operations and features, which may differ in an
-            external broker.
+        only: name of a list -> function that selects the elements to compare; other lists are compared completely.
+        exactly: whether to compare error messages, authorized operations and features, which may differ in an external
+            broker.
     """
 
     def __init__(

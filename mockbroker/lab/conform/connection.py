@@ -1,4 +1,4 @@
-"""A client connection of a conversation, which matches responses to requests and records their arrival times."""
+"""A client connection of a conversation. It matches responses to requests and records when they arrive."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class PlayedConnection:
         now: function that returns the time of the player's clock, seconds.
         frames: buffer of received bytes.
         ids: correlation id -> step number of the request.
-        answers: step number of the request -> response frame, arrival time by ``now``, and arrival time by trio's
-            clock, both in seconds.
+        answers: step number of the request -> (response frame, arrival time by ``now``, arrival time by trio's clock);
+            times are in seconds.
         unmatched: received frames without a matching request.
         closed: whether the connection is closed.
-        changed: event that is set, and replaced by a new event, when bytes arrive and when the connection is closed.
+        changed: event that is set when bytes arrive or the connection is closed; then a new event replaces it.
     """
 
     stream: trio.SocketStream
@@ -64,7 +64,7 @@ class PlayedConnection:
         return True
 
     async def wait(self, holds: Callable[[], bool], seconds: float) -> bool:
-        """Wait until ``holds()`` is true, at most ``seconds``; return whether it is true."""
+        """Wait until ``holds()`` is true, for at most ``seconds``; return whether it is true at the end."""
         with trio.move_on_after(seconds):
             while not holds():
                 await self.changed.wait()

@@ -38,27 +38,27 @@ EVENTS = frozenset(
 
 
 class ConversationError(ValueError):
-    """An invalid conversation file; the text contains the reason."""
+    """An invalid conversation file. The text is the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A step of a conversation. Fields that a kind of step does not use keep their defaults.
+    """A step of a conversation. Attributes that this kind of step does not use have their defaults.
 
     Attributes:
         n: step number, from 1.
         event: kind of the step, one of EVENTS.
-        conn: label of the connection, "" for none.
-        to: step number of the request that a response or a missing response belongs to.
+        conn: label of the connection; "" if the step has none.
+        to: for a response or a missing response, the step number of its request.
         api: name of the API.
-        api_key: number of the API.
-        api_version: version of the request, or the version in which the response was decoded.
+        api_key: API key.
+        api_version: version of the request; for a response, the version in which it was decoded.
         correlation_id: correlation id of the request.
         fields: decoded body, with field names in snake_case.
-        data: bytes of the frame, or of a raw step.
-        after_ms: time between request and response, milliseconds.
-        held: whether the broker delayed the response on purpose.
-        released_by: number of the step that released a held response; None if a timer released it.
+        data: bytes of the frame, or of a step that sends raw bytes.
+        after_ms: time from the request to the response, milliseconds.
+        held: whether the broker delayed the response on purpose, as in a rebalance.
+        released_by: for a held response, the number of the step that released it; None if a timer released it.
         ms: duration of a wait, or of the time without a response, milliseconds.
     """
 
@@ -88,7 +88,7 @@ class Conversation:
         doc: description of the scenario.
         config: setting name -> value of the recorded broker.
         topics: topic name -> number of partitions at the start.
-        names: recorded id -> label, such as ``$topic:orders``.
+        names: recorded id -> label in the file, such as ``$topic:orders``.
         steps: steps, in order.
         users: SASL user -> password.
         sasl: labels of the connections to the SASL listener; all others use PLAINTEXT.
@@ -161,7 +161,7 @@ def _step(step: Mapping[str, Any]) -> Step:
         raise ConversationError(f"step {step['n']}: unknown event {event!r} (known: {', '.join(sorted(EVENTS))})")
     fields = _snaked(step.get("fields") or {})
     for records in step.get("records") or ():
-        _put(fields, records["path"], base64.b64encode(bytes.fromhex(records["hex"])).decode())
+        _set_field(fields, records["path"], base64.b64encode(bytes.fromhex(records["hex"])).decode())
     return Step(
         n=step["n"],
         event=event,
@@ -180,8 +180,10 @@ def _step(step: Mapping[str, Any]) -> Step:
     )
 
 
-def _put(fields: Any, path: str, value: str) -> None:
-    """Set the field at a path such as ``topicData[0].records``. Raises: KeyError, TypeError for a wrong path."""
+def _set_field(fields: Any, path: str, value: str) -> None:
+    """Set the field at a path such as ``topicData[0].records``. Raises: KeyError, TypeError for a path that does not
+    exist.
+    """
     parts = [int(part) if part.isdecimal() else snake(part) for part in re.findall(r"\w+", path)]
     for part in parts[:-1]:
         fields = fields[part]

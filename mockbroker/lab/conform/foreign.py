@@ -1,6 +1,7 @@
-"""Preparation of an external broker for a conversation, and the cleanup after it.
+"""Preparation of an external broker for a conversation, and the cleanup afterwards.
 
-Use a test broker only: the groups that a conversation contains, and the topics that it creates, are deleted.
+Use a test broker only: groups with the names in the conversation, and topics that the conversation creates, are
+deleted.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ GROUP_FIELDS = frozenset({"group_id", "groups", "groups_names", "group_ids"})
 
 
 async def other_settings(asker: Asker, conversation: Conversation) -> str:
-    """Return the recorded settings whose value differs in the broker, as ``name=value, ...``; "" for none."""
+    """Return the settings whose value in the broker differs from the recording, as ``name=value, ...``; "" if all
+    agree.
+    """
     metadata = await asker.ask(MetadataRequest(topics=[]), 9, MetadataResponse)
     resource = DescribeConfigsRequest.Resource(resource_type=BROKER, resource_name=str(metadata.controller_id))
     resource.configuration_keys = list(conversation.config)
@@ -52,12 +55,14 @@ async def other_settings(asker: Asker, conversation: Conversation) -> str:
 
 
 def _config_text(value: object) -> str:
-    """Return the value of a setting in the format of DescribeConfigs responses."""
+    """Return a setting as text, in the format of DescribeConfigs responses."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 async def prepare(asker: Asker, conversation: Conversation) -> None:
-    """Delete the groups and topics of an earlier run, and create the topics that exist at the start."""
+    """Delete groups and topics that an earlier run left, and create the topics that exist when the conversation
+    begins.
+    """
     await clear(asker, conversation)
     existing = await _partitions(asker, list(conversation.topics))
     await _delete_topics(asker, [name for name, count in existing.items() if count != conversation.topics[name]])
@@ -68,7 +73,7 @@ async def prepare(asker: Asker, conversation: Conversation) -> None:
     ]
     if missing:
         await asker.ask(CreateTopicsRequest(topics=missing), 5, CreateTopicsResponse)
-        await _settled(asker, conversation.topics)
+        await _wait_for_topics(asker, conversation.topics)
     if any(step.api == "InitProducerId" for step in conversation.steps):
         await _wait_for_producer_ids(asker)
 
@@ -95,7 +100,10 @@ async def clear(asker: Asker, conversation: Conversation) -> None:
 
 
 async def _consumers(asker: Asker, groups: list[str]) -> dict[str, list[LeaveGroupRequest.Member]]:
-    """Return group id -> members, for groups of the consumer protocol; {} if the broker does not support it."""
+    """Return the members of groups of the consumer protocol, by group id.
+
+    The result is empty if the broker does not support the consumer protocol.
+    """
     offered = await asker.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
     if CONSUMER_GROUP_DESCRIBE.key not in {api.api_key for api in offered.api_keys}:
         return {}
@@ -111,7 +119,7 @@ async def _consumers(asker: Asker, groups: list[str]) -> dict[str, list[LeaveGro
 
 
 async def _delete_groups(asker: Asker, groups: list[str]) -> None:
-    """Delete groups; retry while a group is not empty because its join phase has not ended."""
+    """Delete groups. A group whose join phase has not ended is not empty; then the request is repeated."""
     with trio.move_on_after(SETTLE_TIMEOUT):
         while groups:
             deleted = await asker.ask(DeleteGroupsRequest(groups_names=groups), 2, DeleteGroupsResponse)
@@ -125,11 +133,13 @@ async def _delete_topics(asker: Asker, names: list[str]) -> None:
     if not existing:
         return
     await asker.ask(DeleteTopicsRequest(topic_names=list(existing), timeout_ms=10_000), 4, DeleteTopicsResponse)
-    await _settled(asker, dict.fromkeys(existing, 0))
+    await _wait_for_topics(asker, dict.fromkeys(existing, 0))
 
 
-async def _settled(asker: Asker, topics: Mapping[str, int]) -> None:
-    """Wait until Metadata responses agree with ``topics``: name -> number of partitions, 0 for a deleted topic."""
+async def _wait_for_topics(asker: Asker, topics: Mapping[str, int]) -> None:
+    """Wait until Metadata responses show the partition counts in ``topics``; the count 0 means that the topic is
+    deleted.
+    """
     expected = {name: count for name, count in topics.items() if count}
     with trio.move_on_after(SETTLE_TIMEOUT):
         while await _partitions(asker, list(topics)) != expected:
@@ -138,7 +148,10 @@ async def _settled(asker: Asker, topics: Mapping[str, int]) -> None:
 
 
 async def _wait_for_producer_ids(asker: Asker) -> None:
-    """Wait until the broker has a block of producer ids; the broker requests the block on the first InitProducerId."""
+    """Wait until the broker can assign producer ids.
+
+    A broker requests its first block of producer ids from the controller when it receives an InitProducerId.
+    """
     with trio.move_on_after(SETTLE_TIMEOUT):
         while (await asker.ask(InitProducerIdRequest(transactional_id=None), 3, InitProducerIdResponse)).error_code:
             await trio.sleep(POLL_INTERVAL)
@@ -157,7 +170,10 @@ async def _partitions(asker: Asker, names: list[str]) -> dict[str, int]:
 
 
 def created_topics(conversation: Conversation) -> set[str]:
-    """Return the topics that a conversation may create: all topics in its requests that do not exist at the start."""
+    """Return the topics that a conversation may create.
+
+    These are all topics in its requests that do not exist when the conversation begins.
+    """
     named: set[str] = set()
     for step in conversation.steps:
         if step.event == "request" and step.api in ("CreateTopics", "Metadata", "Produce"):
@@ -167,7 +183,7 @@ def created_topics(conversation: Conversation) -> set[str]:
 
 
 def _texts_of(conversation: Conversation, names: frozenset[str]) -> Iterator[str]:
-    """Yield the values of all request fields with one of ``names``, if they are strings."""
+    """Yield the values of the request fields in ``names``, if the values are strings."""
     for step in conversation.steps:
         if step.event == "request":
             yield from _texts(step.fields, names)

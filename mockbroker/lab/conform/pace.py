@@ -1,7 +1,7 @@
 """Clocks for playing a conversation: the manual clock of a mockbroker, or the wall clock for an external broker.
 
-The manual clock stops while the player or the machine is slow, so that the times of a conversation are the same on a
-busy machine. With the wall clock, ``lateness`` measures how late the player was.
+The manual clock stops while the player or the machine is slow. Therefore the times of a conversation do not depend on
+the load of the machine. With the wall clock, ``lateness`` measures how late the player was.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ CHECK_INTERVAL = 0.02  # seconds between two measurements of the player's latene
 
 
 class Pace(Protocol):
-    """A clock by which a conversation is played.
+    """The interface of the clocks by which a conversation is played.
 
     Attributes:
         lateness: maximum time by which the player was late, seconds.
-        judges: whether the clock is exact enough to find that a response is too late.
+        judges: whether the clock is exact enough to decide that a response is too late.
     """
 
     lateness: float
@@ -42,7 +42,10 @@ class Pace(Protocol):
         ...
 
     async def wait(self, connection: PlayedConnection, holds: Callable[[], bool], seconds: float) -> bool:
-        """Wait until ``holds()`` is true, at most ``seconds`` (longer if not ``judges``); return whether it is true."""
+        """Wait until ``holds()`` is true; return whether it is true at the end.
+
+        The maximum wait is ``seconds``; it is longer if ``judges`` is False.
+        """
         ...
 
     async def watch(self) -> None:
@@ -50,7 +53,10 @@ class Pace(Protocol):
         ...
 
     async def settle(self, connection: PlayedConnection, holds: Callable[[], bool], seconds: float) -> None:
-        """Let the broker handle a request whose response may be held: wait until ``holds()``, at most ``seconds``."""
+        """Give the broker time to handle a request to which it may not respond yet.
+
+        Return when ``holds()`` is true, or after ``seconds``.
+        """
         ...
 
 
@@ -75,7 +81,7 @@ class LatenessWatch:
 class ManualTime(LatenessWatch):
     """The manual clock of a mockbroker, which advances only while the player waits.
 
-    The SASL session lifetime and the wait of a Fetch use the wall clock nevertheless.
+    Two durations use the wall clock nevertheless: the lifetime of a SASL session, and the wait of a Fetch.
     """
 
     judges = True
@@ -111,7 +117,7 @@ class ManualTime(LatenessWatch):
             await self.sleep(seconds)
 
     async def _read(self) -> None:
-        """Let the broker handle all sent requests, and read its responses."""
+        """Let the broker handle all requests that were sent, and read its responses."""
         await self._clock.advance(0)
         for _ in range(TURNS):
             await trio.lowlevel.checkpoint()

@@ -1,8 +1,8 @@
-"""Player of a conversation: sends the recorded requests to a broker and reports the first difference.
+"""The player of a conversation: sends the recorded requests to a broker and reports the first difference.
 
-Waiting and timing follow fixtures/conversations/README.md. A held response must not arrive before the step that
-released it. A response that a timer released must not arrive early, and with the manual clock (pace.py) not late. If
-the recording contains no response to a request, no response may arrive.
+Waits and times follow fixtures/conversations/README.md. A held response must not arrive before the step that released
+it. A response that a timer released must not arrive too early; with the manual clock (pace.py) it must not arrive too
+late either. A request without a recorded response must not get one.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class Player:
         host: host of the broker.
         port: port of the broker's PLAINTEXT listener.
         describe_delay: seconds to wait before each request that describes or lists groups.
-        sasl_port: port of the broker's SASL listener, None if the broker has no such listener.
-        exactly: whether to compare error messages, authorized operations and features, which may differ in an
-            external broker.
+        sasl_port: port of the SASL listener of the broker, or None.
+        exactly: whether to compare error messages, authorized operations and features, which may differ in an external
+            broker.
         pace: clock by which the conversation is played; the wall clock by default.
     """
 
@@ -94,7 +94,10 @@ class Player:
         self.requests = {step.n: step for step in conversation.steps if step.event == "request"}
 
     async def play(self) -> Difference | None:
-        """Play all steps; return the first difference, None for none. Raises: OSError if the broker is unreachable."""
+        """Play all steps. Return the first difference, or None if there is none.
+
+        Raises: OSError if the broker is unreachable.
+        """
         try:
             async with trio.open_nursery() as nursery:
                 difference = await self._play(nursery)
@@ -120,7 +123,7 @@ class Player:
         return None
 
     async def _bind_topics(self) -> None:
-        """Bind the ids of the topics that exist at the start."""
+        """Bind the recorded ids of the topics that exist when the conversation begins to the ids in the broker."""
         recorded_ids = {
             label.removeprefix("$topic:"): recorded
             for recorded, label in self.conversation.names.items()
@@ -198,7 +201,9 @@ class Player:
         return self.pace.now(), trio.current_time()
 
     def _latency(self, step: Step, connection: PlayedConnection) -> float:
-        """Return the seconds between a request and its response; the larger value of the pace and trio's clock."""
+        """Return the seconds from a request to its response: the larger of the values of the pace and of trio's
+        clock.
+        """
         sent, answer = self.sent[step.to], connection.answers[step.to]
         return max(answer[1] - sent[0], answer[2] - sent[1])
 
@@ -238,13 +243,13 @@ class Player:
 
 
 def _names_all_topics(request: Step) -> bool:
-    """Return whether a Metadata request is for all topics: a null list, or an empty one in v0."""
+    """Return whether a Metadata request is for all topics: the list of topics is null, or in v0 empty."""
     topics = request.fields["topics"]
     return topics is None or (request.api_version == 0 and not topics)
 
 
 def _patch_producer(body: Any, bindings: Bindings) -> None:
-    """Replace the recorded producer ids in the record batches of a Produce request by the producer ids of this run."""
+    """Replace the recorded producer ids in the record batches of a Produce request by those of this run."""
     for topic in getattr(body, "topic_data", ()):
         for partition in topic.partition_data:
             recorded = producer_of(partition.records or b"")

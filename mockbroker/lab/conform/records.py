@@ -1,4 +1,4 @@
-"""Record batches of conversations: conversion for comparison, and replacement of producer ids. Pure."""
+"""Record batches in conversations: conversion to comparable objects, and replacement of producer ids. Pure."""
 
 from __future__ import annotations
 
@@ -19,10 +19,13 @@ CRC_AT = 17  # byte offset in the header of a record batch
 
 
 def read_records(text: str) -> list[dict[str, Any]]:
-    """Convert record batches or messages in base64 to objects for comparison, one object each.
+    """Convert record batches or messages to objects for comparison, one object each.
 
-    The objects contain no checksums, timestamps of markers and compressed bytes, because these differ in every run. A
-    truncated last batch is omitted.
+    Checksums, timestamps of transaction markers and compressed bytes are left out, because they differ in every run. A
+    truncated last batch is left out too.
+
+    Args:
+        text: record batches or messages in base64.
 
     Raises: kwire.DecodeError.
     """

@@ -1,4 +1,4 @@
-"""Runner of many conversations, several at a time: against a new mockbroker for each, or one external broker."""
+"""The runner of many conversations, several at a time. Each has its own mockbroker, or all use one external broker."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Outcome:
 
     Attributes:
         name: scenario and recorded release, or the file name.
-        verdict: ok, differs, waiting (a broker with other settings is needed) or failed (could not be played).
-        detail: description of the difference, the needed settings, or the error; "" for ok.
-        is_hurried: whether the player was late, so that timers may have caused the difference; such a conversation is
+        verdict: ``ok``, ``differs``, ``waiting`` (for a broker with other settings) or ``failed`` (not playable).
+        detail: the difference, the necessary settings, or the error; "" for ``ok``.
+        is_hurried: whether the player was so late that a timer may have caused the difference. Then the conversation is
             repeated.
     """
 
@@ -126,7 +126,7 @@ async def _play_once(file: Path, address: tuple[str, int] | None, sasl_port: int
 
 
 def judge(conversation: Conversation, difference: Difference | None) -> Outcome:
-    """Return the outcome of a conversation. ``difference``: the first difference, None for none."""
+    """Return the outcome of a conversation. ``difference``: the first difference, or None."""
     if difference is None:
         return Outcome(conversation.name, "ok")
     is_hurried = difference.lateness >= BUSY
@@ -135,7 +135,9 @@ def judge(conversation: Conversation, difference: Difference | None) -> Outcome:
 
 
 def _release(conversation: Conversation) -> str:
-    """Return the release to emulate, such as ``3.9`` for version 3.9.1; for an unknown version the newest release."""
+    """Return the release to emulate, such as ``3.9`` for version 3.9.1. For an unknown version it is the newest
+    release.
+    """
     release = ".".join(conversation.version.split(".")[:2])
     return release if release in RELEASES else KAFKA_4_2.name
 
@@ -188,7 +190,7 @@ async def _play_ours(conversation: Conversation) -> Difference | None:
 
 
 def _starts_without_transaction_log(conversation: Conversation) -> bool:
-    """Return whether __transaction_state did not exist at the start of the recording."""
+    """Return whether __transaction_state did not exist when the recording began."""
     missing = ErrorCode.COORDINATOR_NOT_AVAILABLE
     return any(
         step.api == "FindCoordinator" and step.fields.get("error_code") == missing for step in conversation.steps

@@ -1,4 +1,4 @@
-"""Checks of the demo, which compare each claim with the recorded events. Pure."""
+"""The checks of the demo: each compares one claim with the recorded events. Pure."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ class Check:
 
 @dataclass(slots=True)
 class Story:
-    """The observations of one run of the demo.
+    """The facts observed in one run of the demo.
 
     Attributes:
         events: events of the journal.
         produced: number of produced records, whose values are 0, 1, 2, ...
         read: kind of client -> record values that the client read.
-        committed: partition -> committed offset at the end, None for none.
+        committed: partition -> committed offset at the end, or None.
         ends: partition -> log end offset.
-        stopped: kind of the client that was stopped, "" before.
+        stopped: kind of the client that was stopped; "" before that.
         stopped_at: journal time of the stop, milliseconds.
-        killed: kind of the client that was killed, "" before.
+        killed: kind of the client that was killed; "" before that.
         killed_at: journal time of the kill, milliseconds.
-        failure: reason why the run was aborted, "" for none.
+        failure: reason why the demo was aborted; "" if it was not.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -121,7 +121,7 @@ def _left_at_once(story: Story) -> Check:
 
 
 def _evicted_in_time(story: Story) -> Check:
-    """Check that the killed member was evicted when its session timeout expired: 1 to 3 s after the kill."""
+    """Check that the killed member was evicted when its session timed out, 1 to 3 s after the kill."""
     evicted = next((e.time_ms for e in story.events if e.event == EventKind.EXPIRE and e.client == story.killed), None)
     if evicted is None:
         return Check("a member that is killed is evicted after its session", False, f"{story.killed} was not evicted")

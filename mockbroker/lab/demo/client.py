@@ -1,11 +1,11 @@
-"""A program that runs one real client of the demo in its own process, so that the client can be killed.
+"""A program with one real client of the demo. It is a separate process, so that the demo can kill the client.
 
 ``python -m mockbroker.lab.demo.client`` has three commands:
 
-- ``consume BOOTSTRAP KIND``: reads and commits records, and prints them as ``{"records": [[partition, offset, value],
-  ...]}`` lines. A line on stdin, or its end, stops the client, which then leaves the group.
-- ``produce BOOTSTRAP FIRST COUNT``: produces records.
-- ``committed BOOTSTRAP``: prints the committed offsets of the group.
+- ``consume BOOTSTRAP KIND`` reads and commits records, and prints them as lines ``{"records": [[partition, offset,
+  value], ...]}``. A line on stdin, or the end of stdin, stops the client; then it leaves the group.
+- ``produce BOOTSTRAP FIRST COUNT`` produces records.
+- ``committed BOOTSTRAP`` prints the committed offsets of the group.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ def consume_kafka_python(bootstrap: str, stop: threading.Event) -> None:
 
 
 class StoppedError(Exception):
-    """A stop request that interrupts a poll."""
+    """A request to stop that interrupts a poll."""
 
 
 @contextmanager
 def stop_interrupts(stop: threading.Event) -> Iterator[None]:
-    """Make a stop request raise StoppedError in the main thread, inside the block only."""
+    """Inside the block, a request to stop raises StoppedError in the main thread."""
 
     def interrupt(*_: object) -> None:
         raise StoppedError
@@ -173,7 +173,7 @@ def produce(bootstrap: str, first: int, count: int) -> None:
 
 
 def committed(bootstrap: str) -> None:
-    """Print the committed offsets of the group, read by a client that is not a member."""
+    """Print the committed offsets of the group. The client that reads them is not a member."""
     from kafka import KafkaConsumer
     from kafka.structs import TopicPartition
 
@@ -183,7 +183,7 @@ def committed(bootstrap: str) -> None:
 
 
 def consume(kind: str, bootstrap: str) -> None:
-    """Run a consumer of a kind (one of CONSUMERS) until stdin contains a line or is closed."""
+    """Run a consumer until stdin has a line or is closed. ``kind``: one of CONSUMERS."""
     stop = threading.Event()
 
     def wait() -> None:

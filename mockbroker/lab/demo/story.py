@@ -1,4 +1,7 @@
-"""The script of the demo: starts brokers and three clients, stops one client, kills another, reads offsets back."""
+"""The script of the demo.
+
+It starts brokers and three clients, stops one client, kills another, and reads the committed offsets.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,15 @@ CONFIG = {"group.initial.rebalance.delay.ms": 300, "group.min.session.timeout.ms
 
 
 class StepFailedError(Exception):
-    """A step of the demo that failed or did not complete in time."""
+    """A step of the demo that failed or took too long."""
 
 
 @contextmanager
 def in_time(what: str) -> Iterator[None]:
-    """Cancel the block after STEP_TIMEOUT. ``what``: description of the step. Raises: StepFailedError if cancelled."""
+    """Limit the block to STEP_TIMEOUT seconds. ``what``: description of the step.
+
+    Raises: StepFailedError if the block took longer.
+    """
     with trio.move_on_after(STEP_TIMEOUT) as scope:
         yield
     if scope.cancelled_caught:
@@ -38,7 +44,7 @@ def in_time(what: str) -> Iterator[None]:
 
 
 async def _run_program(command: list[str]) -> Any:
-    """Run a program to its end and return the JSON value it prints. Raises: StepFailedError if the program fails."""
+    """Run a program to its end. Return the JSON value that it prints. Raises: StepFailedError if it fails."""
     with in_time(" ".join(command[2:4])):
         done = await trio.run_process(command, capture_stdout=True, check=False)
         if done.returncode:
@@ -52,7 +58,7 @@ class _Client:
     Attributes:
         kind: kind of client.
         process: the process.
-        may_end: whether the script has stopped or killed the process.
+        may_end: whether the process may end, because the script stopped or killed it.
     """
 
     def __init__(self, kind: str, process: trio.Process) -> None:
@@ -61,12 +67,12 @@ class _Client:
         self.may_end = False
 
     def kill(self) -> None:
-        """Kill the process, which sends no LeaveGroup."""
+        """Kill the process, so that it sends no LeaveGroup."""
         self.may_end = True
         self.process.kill()
 
     async def stop(self) -> None:
-        """Ask the process to leave the group, and wait until it has ended."""
+        """Request the process to leave the group, and wait until the process has ended."""
         self.may_end = True
         assert self.process.stdin is not None
         await self.process.stdin.aclose()
@@ -75,7 +81,7 @@ class _Client:
 
 
 class _Stage:
-    """The cluster and its clients; all events are added to the timeline and to the story."""
+    """The cluster and the clients of the demo. Their events go to the timeline and to the story."""
 
     def __init__(self, cluster: Cluster, timeline: Timeline, nursery: trio.Nursery) -> None:
         self.cluster = cluster
@@ -95,9 +101,13 @@ class _Stage:
         self.timeline.action(Action(self.now_ms(), name, client, detail))
 
     async def wait_until(self, what: str, holds: Callable[[], bool]) -> None:
-        """Wait until ``holds()`` is true; it is called after each event.
+        """Wait until ``holds()`` is true. It is called after each event.
 
-        Raises: StepFailedError if the time is up or a client has failed. ``what`` is the step in its text.
+        Args:
+            what: description of the step, for the error.
+            holds: function that returns whether the wait is over.
+
+        Raises: StepFailedError if it takes too long or a client fails.
         """
         with in_time(what):
             while not holds():
@@ -118,7 +128,7 @@ class _Stage:
         self.show_action("produce", "producer", f"writes records {first} to {first + count - 1}")
 
     async def start(self, kind: str) -> None:
-        """Start a consumer; wait until it shares a generation with all earlier consumers. Raises: StepFailedError."""
+        """Start a consumer, and wait until all consumers so far are in one generation. Raises: StepFailedError."""
         self.show_action("start", kind, "starts")
         run = partial(trio.run_process, [*_program("consume", self.cluster), kind], check=False)
         process = await self._nursery.start(partial(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
@@ -132,11 +142,11 @@ class _Stage:
         return set(assigned[max(assigned)]) if assigned else set()
 
     def ends(self) -> dict[int, int]:
-        """Return partition -> log end offset, from the number of records produced round-robin."""
+        """Return partition -> log end offset, computed from the number of produced records."""
         return {index: len(range(index, self.story.produced, PARTITIONS)) for index in range(PARTITIONS)}
 
     def all_committed(self) -> bool:
-        """Return whether the group has committed the log end offset of every partition."""
+        """Return whether the committed offset of every partition is the log end offset."""
         committed: dict[int, int] = {}
         for event in self.story.events:
             if event.event == EventKind.COMMIT:
@@ -154,7 +164,7 @@ class _Stage:
         self._changed.set()
 
     async def _listen(self, client: _Client) -> None:
-        """Add the records that a client process prints to the story, until the process ends."""
+        """Add the records that a client prints to the story, until its process ends."""
         assert client.process.stdout is not None
         rest = b""
         async for chunk in client.process.stdout:
@@ -173,7 +183,7 @@ def _program(verb: str, cluster: Cluster) -> list[str]:
 
 
 async def play(timeline: Timeline) -> Story:
-    """Run the demo and return the observations; after a failure ``Story.failure`` contains the reason."""
+    """Run the demo and return the observed facts. If the demo fails, ``Story.failure`` is the reason."""
     async with (
         open_cluster(brokers=3, topics={TOPIC: PARTITIONS}, config=CONFIG) as cluster,
         trio.open_nursery() as nursery,

@@ -1,4 +1,4 @@
-"""Timelines, the output of the demo: colored text for a terminal, plain text for a log, JSON for programs."""
+"""Timelines, the output of the demo: coloured text for a terminal, plain text for a log, JSON for programs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Action:
     Attributes:
         time_ms: journal time, milliseconds.
         name: name of the action: start, produce, stop or kill.
-        client: client of the action, "" for the cluster.
-        detail: description, "" for the default in SENTENCES.
+        client: client of the action; "" for an action on the cluster.
+        detail: description; "" for the text in SENTENCES.
     """
 
     time_ms: int
@@ -38,7 +38,7 @@ class Action:
 
 
 class Timeline(Protocol):
-    """A sink for the events, the script's actions and the checks of the demo."""
+    """The interface of timelines, which show the events, the actions of the script and the checks of the demo."""
 
     def event(self, event: Event) -> None:
         """Show an event of the journal."""
@@ -47,11 +47,11 @@ class Timeline(Protocol):
         """Show an action of the script."""
 
     def checks(self, checks: Sequence[Check]) -> None:
-        """Show the results of the checks; called once, at the end."""
+        """Show the results of the checks, once, at the end."""
 
 
 class JsonTimeline:
-    """The timeline as JSON: a line for each event and action, and at the end a line with all checks."""
+    """The timeline as JSON: a line for each event and action, and a last line with all checks."""
 
     def __init__(self, write: Write) -> None:
         self._write = write
@@ -87,7 +87,7 @@ class JsonTimeline:
 
 
 class PlainTimeline:
-    """The timeline as text: a line for each event and action; all assignments of a generation share a line."""
+    """The timeline as text: a line for each event and action. The assignments of a generation are in one line."""
 
     def __init__(self, write: Write) -> None:
         self._write = write
@@ -110,7 +110,7 @@ class PlainTimeline:
         self.line(action.time_ms, action.client, action.detail or SENTENCES[action.name], "")
 
     def line(self, time_ms: int, client: str, text: str, style: str) -> None:  # noqa: ARG002 - RichTimeline uses it
-        """Write a line. ``time_ms``: journal time, milliseconds; ``style``: color or text style, "" for none."""
+        """Write a line. ``time_ms``: journal time, milliseconds. ``style``: colour or text style, or ""."""
         self._write(f"{time_ms / 1000:8.3f} s  {client:<16} {text}")
 
     def checks(self, checks: Sequence[Check]) -> None:
@@ -156,14 +156,14 @@ class RichTimeline(PlainTimeline):
 
 
 def choose(*, as_json: bool, write: Write) -> Timeline:
-    """Return a timeline: JSON if ``as_json``, colored text if stdout is a terminal, else plain text."""
+    """Return a timeline: JSON if ``as_json``, coloured text if stdout is a terminal, else plain text."""
     if as_json:
         return JsonTimeline(write)
     return RichTimeline() if sys.stdout.isatty() else PlainTimeline(write)
 
 
 def _sentence(event: Event) -> str:
-    """Return the sentence that describes a journal event; "" for events that the timeline omits."""
+    """Return the sentence for an event of the journal, or "" for an event that the timeline leaves out."""
     sentences: Mapping[EventKind, str] = {
         EventKind.JOIN: "joins the group",
         EventKind.REJOIN: "joins again",

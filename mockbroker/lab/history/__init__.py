@@ -1,1 +1,1 @@
-"""Simulations of Kafka's rebalance protocols, from ZooKeeper watchers to KIP-848, in virtual time (docs/history.md)."""
+"""Simulations of Kafka's rebalance protocols in virtual time, from ZooKeeper watches to KIP-848 (docs/history.md)."""

@@ -1,11 +1,11 @@
-"""Scheme 2: coordinators on the brokers watch ZooKeeper and assign partitions to the consumers.
+"""Scheme 2: coordinators on the brokers watch ZooKeeper and assign partitions to consumers.
 
-A consumer registers an ephemeral node under ``/consumers/[group]/ids``, without a watch, and keeps a connection to the
-coordinator of its group, which is found by a hash of the group id. When the nodes change, the coordinator computes the
-assignment, stops all consumers of the group, waits until all have stopped, and sends each its partitions. A consumer
-reads only what it was assigned.
+A consumer registers an ephemeral node under ``/consumers/[group]/ids`` and sets no watch. It is connected to the
+coordinator of its group, which a hash of the group id determines. When the registered nodes change, the coordinator
+computes an assignment and stops all consumers of the group. After all have stopped, it sends each consumer its
+partitions. A consumer reads only its assigned partitions.
 
-The brokers are started with a table of strategies, one of which a consumer names when it registers. Adding a strategy
+The brokers are started with a table of strategies. A consumer names one of them when it registers. A new strategy
 requires a restart of the brokers.
 Source: the design of a coordinator before 0.9, in Kafka's wiki: StopFetcher, then StartFetcher.
 """
@@ -37,7 +37,7 @@ STRATEGIES: Strategies = MappingProxyType({"range": RangeAssignor, "roundrobin":
 
 
 class UnknownStrategy(ValueError):
-    """A strategy that is not in the coordinators' table of strategies."""
+    """A strategy that is not in the coordinators' table."""
 
 
 class Consumer:
@@ -49,9 +49,9 @@ class Consumer:
         server: number of the ZooKeeper server that the consumer connects to.
         strategy: name of the assignment strategy.
         topics: subscribed topics.
-        id: member id, the name of the consumer's ephemeral node; new with each start.
+        id: member id, which is the name of the consumer's ephemeral node. Each start creates a new id.
         up: whether the process runs.
-        refused: reason why the coordinator rejected the consumer, "" for none.
+        refused: reason why the coordinator rejected the consumer; "" if it did not.
         lives: number of starts.
     """
 
@@ -81,7 +81,7 @@ class Consumer:
         self._connect()
 
     def find(self) -> None:
-        """Find the coordinator through any broker, and connect to the coordinator."""
+        """Ask any broker for the coordinator, and connect to the coordinator."""
         self.scheme.messages_sent += 2
         self.scheme.send(f"from {self.name}", self.coordinator.connected, self)
 
@@ -101,19 +101,22 @@ class Consumer:
             self.scheme.queue.after(BACKOFF, self._granted, session)
 
     def _expired(self) -> None:
-        """Open a new session, and read on: the coordinator waits for this consumer before it reassigns partitions."""
+        """Open a new session after the old one expired.
+
+        The consumer continues to read: the coordinator waits for it before it assigns its partitions to others.
+        """
         assert self._session is not None
         self.server = self._session.server + 1
         self._connect()
 
     def leave(self) -> None:
         self.read([])
-        self._gone(Session.close)
+        self._end_process(Session.close)
 
     def crash(self) -> None:
-        self._gone(Session.abandon)
+        self._end_process(Session.abandon)
 
-    def _gone(self, end: Callable[[Session], None]) -> None:
+    def _end_process(self, end: Callable[[Session], None]) -> None:
         self.up = False
         if self._session is not None:
             end(self._session)
@@ -134,24 +137,24 @@ class Consumer:
     def refuse(self, why: str) -> None:
         if self.up:
             self.refused = why
-            self._gone(Session.close)
+            self._end_process(Session.close)
 
     def read(self, share: list[Place]) -> None:
         self.scheme.ledger.read(self.group, self.name, share)
 
 
 class _Group:
-    """A group in a coordinator.
+    """The state of a group in its coordinator.
 
     Attributes:
         name: group id.
         connections: consumer name -> connected consumer.
         generation: number of assignments so far.
-        waits: names of the consumers that have not stopped for the current rebalance.
+        waits: names of the consumers that have not stopped yet for the current rebalance.
         plan: member id -> partitions in the current assignment.
-        watched: whether the coordinator watches the group's nodes in ZooKeeper.
-        busy: whether the coordinator is reading the nodes.
-        due: whether the nodes have changed since they were read.
+        watched: whether the coordinator watches the nodes of the group in ZooKeeper.
+        busy: whether the coordinator is reading these nodes.
+        due: whether these nodes changed after the coordinator read them.
     """
 
     def __init__(self, name: str) -> None:
@@ -240,12 +243,12 @@ class Coordinator:
     def disconnected(self, consumer: Consumer, life: int) -> None:
         group = self._group(consumer.group)
         if consumer.lives == life and group.connections.pop(consumer.name, None) is not None:
-            self._stopped(group, consumer.name)
+            self._record_stop(group, consumer.name)
 
     def stopped(self, consumer: Consumer, generation: int) -> None:
         group = self._group(consumer.group)
         if generation == group.generation:
-            self._stopped(group, consumer.name)
+            self._record_stop(group, consumer.name)
 
     # --- a rebalance ---
 
@@ -258,10 +261,10 @@ class Coordinator:
         if not group.busy and self._session is not None and self._session.open:
             group.busy = True
             session = self._session
-            carry_out(self._looks(group, session), lambda: session is self._session)
+            carry_out(self._read_and_assign(group, session), lambda: session is self._session)
 
-    def _looks(self, group: _Group, session: Session) -> Asking:
-        """Read the members and topics until nothing changes during the read, then assign the partitions."""
+    def _read_and_assign(self, group: _Group, session: Session) -> Asking:
+        """Read members and topics until they do not change while they are read; then assign the partitions."""
         watch = partial(self._watched, group)
         while group.due:
             group.due = False
@@ -318,7 +321,7 @@ class Coordinator:
         group.waits = dict.fromkeys(sorted(group.connections))
         for consumer in list(group.connections.values()):
             self._notify(consumer, consumer.stop, group.generation)
-        self.scheme.queue.after(self.scheme.story.session, self._impatient, group, group.generation)
+        self.scheme.queue.after(self.scheme.story.session, self._on_stop_timeout, group, group.generation)
         if not group.waits:
             self._all_stopped(group)
 
@@ -327,14 +330,17 @@ class Coordinator:
             if consumer.id == member:
                 self._notify(consumer, consumer.refuse, why)
 
-    def _stopped(self, group: _Group, name: str) -> None:
+    def _record_stop(self, group: _Group, name: str) -> None:
         if name in group.waits:
             del group.waits[name]
             if not group.waits:
                 self._all_stopped(group)
 
-    def _impatient(self, group: _Group, generation: int) -> None:
-        """Start the new assignment without the consumers that have not stopped within the session timeout."""
+    def _on_stop_timeout(self, group: _Group, generation: int) -> None:
+        """Assign the partitions although some consumers have not stopped.
+
+        This happens when the session timeout has passed since the rebalance began.
+        """
         if group.waits and generation == group.generation:
             group.waits = {}
             self._all_stopped(group)
@@ -383,7 +389,7 @@ class Assigning(OfConsumers[Consumer]):
         return self.coordinators[partition_for(group, len(self.coordinators))]
 
     def restart(self, strategies: Strategies) -> None:
-        """Restart all brokers with other strategies; consumers read on meanwhile, and reconnect.
+        """Restart all brokers with other strategies. Consumers continue to read, and connect again.
 
         ``strategies``: name -> assignor factory.
         """
@@ -398,7 +404,7 @@ class Assigning(OfConsumers[Consumer]):
                 consumer.find()
 
     def send(self, connection: str, what: Callable[..., None], *with_: Any) -> None:
-        """Send a one-way message: call ``what(*with_)`` when the message arrives.
+        """Send a one-way message: when it arrives, ``what(*with_)`` is called.
 
         Messages of one connection arrive in order. ``connection``: name of the connection.
         """

@@ -1,4 +1,4 @@
-"""Comparison of the rebalance schemes: runs the same story under each scheme and measures the cost."""
+"""The comparison of rebalance schemes: runs the same story under each scheme, and measures what it costs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCHEMES: Mapping[str, type[Scheme]] = {
 
 
 class Run:
-    """A run of a story under a scheme; the caller advances the virtual time."""
+    """A story that runs under a scheme. The caller advances the virtual time."""
 
     def __init__(self, kind: type[Scheme], story: Story) -> None:
         self.story = story
@@ -44,7 +44,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The cost of the simultaneous steps of a story, measured until the next step.
+    """The cost of all steps at one time in a story, measured until the next step.
 
     Attributes:
         at: virtual time of the steps, seconds.
@@ -53,7 +53,8 @@ class Change:
         notifications: number of ZooKeeper watch notifications.
         rebalances: number of computed assignments.
         moved: number of partitions that changed their reader.
-        settled: seconds until every partition had exactly one reader; 0 if no reader changed, None if never.
+        settled: seconds until every partition had exactly one reader; 0 if no reader changed; None if this never
+            happened.
     """
 
     at: float
@@ -71,7 +72,7 @@ class Measured:
 
     Attributes:
         scheme: name of the scheme.
-        seed: seed of the story, None for the default story.
+        seed: seed of the story; None for the default story.
         messages: number of messages, heartbeats included.
         heartbeats: number of heartbeats and session pings.
         watchers: maximum number of ZooKeeper sessions with watches for groups.
@@ -80,7 +81,7 @@ class Measured:
         moved: number of partitions that changed their reader.
         stopped: partition-seconds without a reader while the last reader runs.
         unread: partition-seconds without a reader.
-        double: partition-seconds with more than one reader, counted for each reader after the first.
+        double: partition-seconds with several readers; each reader except the first one counts.
         changes: cost of each change.
         bands: intervals in which a consumer read a partition.
         overlaps: intervals in which a partition had several readers.
@@ -103,12 +104,12 @@ class Measured:
 
     @property
     def settled(self) -> list[float]:
-        """``Change.settled`` in seconds, of all changes for which it is not 0 or None."""
+        """``Change.settled`` of all changes with a value other than 0 and None; in seconds."""
         return [change.settled for change in self.changes if change.settled]
 
     @property
     def unsettled(self) -> int:
-        """Number of changes after which a partition had no reader or several until the next change."""
+        """Number of changes after which some partition did not have exactly one reader before the next change."""
         return sum(change.settled is None for change in self.changes)
 
     def line(self) -> dict[str, object]:
@@ -203,7 +204,7 @@ COLUMNS = (
 
 
 def table(measured: Sequence[Measured]) -> list[str]:
-    """Return the text lines of a table: headings, then a line for each element of ``measured``."""
+    """Return the lines of a table: headings, then one line for each element of ``measured``."""
     rows = [[name for name, _ in COLUMNS], *([cell(each) for _, cell in COLUMNS] for each in measured)]
     widths = [max(len(row[n]) for row in rows) for n in range(len(COLUMNS))]
     return [

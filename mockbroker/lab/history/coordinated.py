@@ -1,10 +1,10 @@
-"""Scheme 3, since Kafka 0.9, and its successors: mockbroker's broker with members of each group protocol.
+"""Scheme 3, since Kafka 0.9, and its successors: mockbroker's broker, with members of each group protocol.
 
-- ``classic``: the group leader assigns (range), after all members have revoked all partitions.
+- ``classic``: all members revoke all partitions; then the group leader assigns (range).
 - ``cooperative``: the group leader assigns, and members revoke only the partitions that move.
 - ``consumer``: the coordinator assigns (KIP-848), and each member reconciles on its own.
 
-Only brokers use ZooKeeper. Members, network and invariants are those of mockbroker.lab.simulation.
+Only the brokers use ZooKeeper. Members, network and invariants are those of mockbroker.lab.simulation.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ BEATS = (ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT)
 
 
 class Counting(Watcher):
-    """A watcher that counts the group messages, heartbeats and rebalances of a broker."""
+    """A counter of group messages, heartbeats and rebalances, as an invariant checker of the simulation."""
 
     def __init__(self) -> None:
         self.messages = self.heartbeats = self.rebalances = 0
@@ -74,17 +74,17 @@ class Counting(Watcher):
         self.messages += call.ticket.api_key in OF_GROUPS
         self.heartbeats += call.ticket.api_key in BEATS
 
-    def noted(self, broker: Broker, event: Event) -> None:
+    def journaled(self, broker: Broker, event: Event) -> None:
         self.rebalances += event.event == EventKind.GENERATION
 
 
 class Telling(Reader):
-    """A member that reports the partitions it reads to the ledger.
+    """A member that reports to the ledger which partitions it reads.
 
     Attributes:
         ledger: the ledger.
         beats_at: earliest virtual time of the next heartbeat, seconds. As in Java's clients, the heartbeat interval
-            starts at the last heartbeat or generation.
+            starts at the last heartbeat or at the start of the generation.
     """
 
     ledger: Ledger
@@ -158,11 +158,11 @@ class Consuming(Telling, ConsumerClient):
 
 
 class Coordinated(Scheme):
-    """A scheme with a group coordinator on mockbroker's broker.
+    """A scheme with a group coordinator: mockbroker's broker.
 
     Attributes:
         kind: kind of the members, as in MemberScript.
-        strategy: name of the members' assignor, "" if the coordinator assigns.
+        strategy: name of the client-side assignor; "" if the coordinator assigns.
         member: class of the members.
     """
 
@@ -228,7 +228,9 @@ class Coordinated(Scheme):
         self.clients[consumer].crash()
 
     def busy(self, consumer: str, seconds: float) -> None:
-        """Make a consumer stop polling for ``seconds``; it sends heartbeats, but rejoins only at the next poll."""
+        """Stop the polls of a consumer for ``seconds``. It continues to send heartbeats, but rejoins only with the next
+        poll.
+        """
         self.clients[consumer].polls_at = self.queue.now + seconds
 
     def topic_grew(self, topic: str, count: int) -> None:

@@ -1,7 +1,7 @@
-"""The scheme of the draft design for Kafka 0.9 (``history/draft``), run with the same stories as the other schemes.
+"""The draft of a group protocol for Kafka 0.9 (``history/draft``) as a scheme, for the same stories as the others.
 
-ZooKeeper never lags in this scheme. A consumer that leaves closes its connections, which the coordinator handles like a
-crash.
+ZooKeeper never lags in this scheme. A consumer that leaves closes its connections; for the coordinator this is the same
+as a crash.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ POLLED = 1.0  # seconds between two polls, which are not counted as messages
 
 
 class StoryCluster(DraftCluster):
-    """A cluster of the draft protocol that reports the partitions of each consumer to the ledger."""
+    """A cluster of the draft protocol that reports to the ledger which partitions each consumer reads."""
 
     def __init__(self, story: Story, queue: Queue, ledger: Ledger) -> None:
         self._ledger = ledger

@@ -1,4 +1,4 @@
-"""Experiments with the schemes: notifications per change, effects of stale data, delays caused by a slow member."""
+"""Experiments with the schemes: notifications per change, the effect of stale data, and the delay by a slow member."""
 
 from __future__ import annotations
 
@@ -18,9 +18,14 @@ BUSY = (0.0, 1.0, 2.0, 3.0, 5.0)  # seconds that a member does not poll
 
 
 def settled(scheme: str, members: int, partitions: int) -> Run:
-    """Return a run with a stable group: consumers ``c01``, ``c02``, ... (``members`` of them) read the topic ``t``.
+    """Return a run with a stable group: the consumers ``c01``, ``c02``, ... read the topic ``t``.
 
-    Another consumer, ``c00``, which sorts before all others, has not started.
+    Another consumer, ``c00``, is not started yet; it is the first in the order of names.
+
+    Args:
+        scheme: name of the scheme.
+        members: number of consumers in the group.
+        partitions: number of partitions of the topic.
     """
     names = [f"c{number:02}" for number in range(1, members + 1)]
     steps = tuple(Step(1.0, JOIN, name) for name in names)
@@ -37,7 +42,7 @@ CHANGES = (JOIN, LEAVE, CRASH, GROW, BROKER)  # values of ``change`` in herd()
 
 
 def herd(scheme: str, members: int, change: str) -> int:
-    """Return the number of watch notifications after one change (of CHANGES) in a group of ``members`` members."""
+    """Return the number of watch notifications after one change (of CHANGES) in a group with ``members`` members."""
     run = settled(scheme, members, members)
     before = run.scheme.notifications
     match change:
@@ -72,8 +77,8 @@ class Split:
 def split(scheme: str, lag: float) -> Split:
     """Return the cost of a join while a ZooKeeper server lags by ``lag`` seconds.
 
-    Four members read four partitions, and one member is connected to the lagging server. A fifth member joins, which
-    moves every partition. The server lags until the group is stable.
+    Four members read four partitions; one of them is connected to the server that lags. A fifth member joins, so that
+    every partition moves. The server lags until the group is stable.
     """
     run = settled(scheme, 4, 4)
     ledger = run.ledger
@@ -87,9 +92,9 @@ def split(scheme: str, lag: float) -> Split:
 
 
 def slow(scheme: str, seconds: float) -> float:
-    """Return the cost of a join while one of four members does not poll for ``seconds``.
+    """Return the cost of a join while one of the four members does not poll for ``seconds``.
 
-    The cost is in partition-seconds without a reader while the last reader runs.
+    The cost is in partition-seconds in which a partition has no reader although its last reader runs.
     """
     run = settled(scheme, 4, 8)
     before = run.ledger.stopped

@@ -1,7 +1,7 @@
-"""The record of which consumer reads which partition, independent of the schemes.
+"""The ledger: which consumer read which partition at which time, under any scheme.
 
-Each consumer reports the start and stop of reading a partition. From these reports the ledger computes how long
-partitions have two readers or no reader, and how often they move.
+Each consumer reports when it starts and stops reading a partition. From these reports the ledger computes how long
+partitions have two readers or none, and how often they move.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ class _State:
 
 
 class Ledger:
-    """The readers of all partitions over time. Only the time in which a group has running members is counted.
+    """The readers of all partitions over time. Only times in which a group has running members count.
 
     Attributes:
         unread: partition-seconds without a reader.
-        stopped: part of ``unread`` in which the last reader still runs, the cost of stop-the-world rebalances.
-        double: partition-seconds with several readers, counted for each reader after the first.
-        moved: number of times that the reader of a partition changed.
+        stopped: the part of ``unread`` in which the last reader still runs: the cost of stop-the-world rebalances.
+        double: partition-seconds with several readers; each reader except the first one counts.
+        moved: number of times that a partition changed its reader.
         bands: intervals in which a consumer read a partition.
         overlaps: intervals in which a partition had several readers.
-        changed: time of the last start or stop of any reader, seconds.
+        changed: time at which a consumer last started or stopped reading, seconds.
     """
 
     def __init__(self, queue: Queue, topics: Mapping[str, int], groups: Collection[str]) -> None:
@@ -86,7 +86,7 @@ class Ledger:
         self._groups[group][reader] = None
 
     def go(self, group: str, reader: str) -> None:
-        """Record that a consumer was asked to leave, or crashed."""
+        """Record that a consumer crashed or was requested to leave."""
         self._count(group)
         self._groups[group].pop(reader, None)
 
@@ -115,7 +115,10 @@ class Ledger:
 
     @property
     def whole(self) -> bool:
-        """Whether every partition has exactly one reader in each group with members, and no reader in other groups."""
+        """Whether every partition has exactly one reader in each group with members.
+
+        In groups without members, no partition may have a reader.
+        """
         return all(
             len(self._states[group, place].readers) == bool(members)
             for group, members in self._groups.items()

@@ -1,8 +1,8 @@
-"""Offsets in ZooKeeper, as until Kafka 0.8: handlers of OffsetCommit and OffsetFetch v0.
+"""Offsets in ZooKeeper, as until Kafka 0.8: handlers of OffsetCommit v0 and OffsetFetch v0.
 
-Later versions of these requests use ``__consumer_offsets``, also on the same broker. In ZooKeeper an offset is the node
-``/consumers/[group]/offsets/[topic]/[partition]``, without metadata. The broker does not check who commits, and returns
-an error for an offset that was never committed.
+Later versions of these requests use ``__consumer_offsets``, even on the same broker. In ZooKeeper an offset is the node
+``/consumers/[group]/offsets/[topic]/[partition]``, without metadata. The broker does not check whether the client is a
+member. For an offset that was never committed it returns an error.
 Source: handleOffsetCommitRequest and handleOffsetFetchRequest of KafkaApis, Kafka 3.9.
 """
 
@@ -39,7 +39,7 @@ class OldOffsets:
     Args:
         zookeeper: the simulated ZooKeeper.
         timeout: session timeout of the broker, seconds.
-        answer: callback for the effects (the response), called after ZooKeeper has responded.
+        answer: function that is called with the effects (the response) after ZooKeeper has responded.
 
     Attributes:
         handlers: API key -> handler, for all APIs; OffsetCommit v0 and OffsetFetch v0 use ZooKeeper.
@@ -106,7 +106,7 @@ class OldOffsets:
 
 
 def _granted(session: Session) -> None:
-    """Do nothing when the session was granted: requests are sent later."""
+    """Do nothing: there is no request to send when the session is granted."""
 
 
 def _expired() -> None:

@@ -1,4 +1,4 @@
-"""Output of a comparison as a self-contained HTML page with tables and SVG charts, without scripts."""
+"""A comparison as one HTML page with tables and SVG charts, without scripts or other files."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _body(title: str, story: Story, measured: Sequence[Measured], tried: Experim
     yield "<h2>One change, and how many clients are notified</h2>"
     yield '<p class="note">Notifications of watches when a topic grows, by members of the group.</p>'
     yield _chart(tried.herds)
-    yield _by("herd", "members", SIZES, {name: list(line.values()) for name, line in tried.herds.items()})
+    yield _scheme_table("herd", "members", SIZES, {name: list(line.values()) for name, line in tried.herds.items()})
     yield "<h2>What old data does</h2>"
     yield (
         '<p class="note">A consumer joins while one server of ZooKeeper lags: partition-seconds without a reader, and '
@@ -78,17 +78,17 @@ def _body(title: str, story: Story, measured: Sequence[Measured], tried: Experim
     splits = {
         name: [f"{one.unread:.2f} / {one.double:.2f}" for one in line.values()] for name, line in tried.splits.items()
     }
-    yield _by("split", "lag in s", LAGS, splits)
+    yield _scheme_table("split", "lag in s", LAGS, splits)
     yield "<h2>Who waits for a slow one</h2>"
     yield (
         '<p class="note">A consumer joins while another is busy with what it read: partition-seconds that the others '
         "stand still.</p>"
     )
     slows = {name: [f"{seconds:.2f}" for seconds in line.values()] for name, line in tried.slows.items()}
-    yield _by("slow", "busy for s", BUSY, slows)
+    yield _scheme_table("slow", "busy for s", BUSY, slows)
 
 
-def _by(name: str, what: str, values: Sequence[float], lines: Mapping[str, Sequence[object]]) -> str:
+def _scheme_table(name: str, what: str, values: Sequence[float], lines: Mapping[str, Sequence[object]]) -> str:
     """Return an HTML table with a row for each scheme and a column for each value."""
     heads = [what, *(f"{value:g}" for value in values)]
     return _table(name, heads, [[scheme, *line] for scheme, line in lines.items()])
@@ -130,7 +130,7 @@ def _lanes(story: Story, scheme: Measured) -> str:
 
     parts: list[str] = []
     for (group, place), y in rows.items():
-        parts.append(bar("unowned", y, _there(story, place), story.end, f"{place[0]}-{place[1]} of {group}"))
+        parts.append(bar("unowned", y, _exists_from(story, place), story.end, f"{place[0]}-{place[1]} of {group}"))
     for band in scheme.bands:
         title = f"{band.reader} reads {band.place[0]}-{band.place[1]} from {band.begin:.2f} s to {band.end:.2f} s"
         fill = f"hsl({hues[band.reader]} 50% 60%)"
@@ -152,7 +152,7 @@ def _lanes(story: Story, scheme: Measured) -> str:
     return f'<svg class="lanes {escape(scheme.scheme)}" width="{wide}" height="{height}">{"".join(parts)}</svg>'
 
 
-def _there(story: Story, place: Place) -> float:
+def _exists_from(story: Story, place: Place) -> float:
     """Return the time in seconds from which a partition exists; for initial partitions the time of the first step."""
     topic, number = place
     growth = (step.at for step in story.steps if step.kind == GROW and step.name == topic and step.value > number)

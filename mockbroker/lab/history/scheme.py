@@ -1,6 +1,6 @@
-"""The base classes of the rebalance schemes, which execute the steps of a story and count the messages.
+"""The base classes of the rebalance schemes. They execute the steps of a story and count messages.
 
-The brokers of every scheme register themselves and the topics in ZooKeeper.
+In every scheme, the brokers register themselves and the topics in ZooKeeper.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class Registry:
     Args:
         zookeeper: the simulated ZooKeeper.
         story: story with the number of brokers, the topics and the session timeout.
-        topic_grew: callback for a topic and its new number of partitions, called when the controller sees the change.
+        topic_grew: function that is called with a topic and its new number of partitions when the controller reads the
+            change.
     """
 
     def __init__(self, zookeeper: ZooKeeper, story: Story, topic_grew: Callable[[str, int], None]) -> None:
@@ -76,7 +77,7 @@ class Registry:
             self._topic_grew(topic, self._topics[topic])
 
     def grow(self, topic: str, count: int) -> None:
-        """Write a topic's new number of partitions to ZooKeeper, as kafka-topics does."""
+        """Write the new number of partitions of a topic to ZooKeeper, as kafka-topics does."""
         self._sessions[self.nodes[0]].put(f"{TOPICS}/{topic}", str(count), _done)
 
 
@@ -85,7 +86,7 @@ class Scheme(ABC):
 
     Attributes:
         name: name of the scheme.
-        exclusive: whether a partition never has two readers of the same group under this scheme.
+        exclusive: whether this scheme guarantees that a partition has at most one reader in a group.
         messages: number of requests, responses and notifications for groups, without commits and fetches.
         heartbeats: number of heartbeats and session pings in ``messages``.
         rebalances: number of computed assignments.
@@ -111,17 +112,17 @@ class Scheme(ABC):
 
     @abstractmethod
     def leave(self, consumer: str) -> None:
-        """Stop a consumer, which leaves its group."""
+        """Stop a consumer, so that it leaves its group."""
 
     @abstractmethod
     def crash(self, consumer: str) -> None:
         """Crash the process of a consumer."""
 
     def busy(self, consumer: str, seconds: float) -> None:  # noqa: B027 - in most schemes another thread rebalances
-        """Make a consumer process records for ``seconds``, without polling."""
+        """Let a consumer process records for ``seconds``, in which it does not poll."""
 
     def topic_grew(self, topic: str, count: int) -> None:  # noqa: B027 - in most schemes consumers watch topics themselves
-        """Handle a topic's new number of partitions, which the controller has seen."""
+        """Handle the new number of partitions of a topic, which the controller has read."""
 
     @property
     @abstractmethod
@@ -166,7 +167,7 @@ class Scheme(ABC):
 
 
 class Living(Protocol):
-    """A consumer that can start, leave and crash."""
+    """The interface of consumers that can start, leave and crash."""
 
     def start(self) -> None: ...
     def leave(self) -> None: ...

@@ -1,4 +1,7 @@
-"""Stories: scripts of joins, leaves, crashes, growing topics and ZooKeeper lag, for a run under any scheme."""
+"""Stories: scripts that run under any scheme.
+
+The steps are joins, leaves, crashes, topics that get more partitions, and ZooKeeper servers that lag.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,9 @@ class Step:
     Attributes:
         at: virtual time of the step, seconds.
         kind: kind of step: JOIN, LEAVE, CRASH, GROW or LAG.
-        name: name of the consumer; for GROW the topic, for LAG "".
-        value: for GROW the new number of partitions; for LAG the delay of messages between the ZooKeeper server LAGGING
-            and the leader, seconds; else 0.
+        name: name of the consumer; for GROW, name of the topic; for LAG, "".
+        value: for GROW, the new number of partitions. For LAG, the delay of messages between the ZooKeeper server
+            LAGGING and the leader, seconds. Else 0.
     """
 
     at: float
@@ -48,7 +51,7 @@ class Story:
         groups: consumer name -> group id.
         steps: steps, in order of time.
         end: virtual time of the end, seconds.
-        seed: seed of a random story, None for any other story.
+        seed: seed of a random story; None for any other story.
         brokers: number of brokers.
         session: session timeout, seconds.
         heartbeat: heartbeat interval, seconds.

@@ -1,10 +1,10 @@
 """Scheme 1, until Kafka 0.8: consumers watch ZooKeeper, and each consumer computes its own assignment.
 
-A consumer registers an ephemeral node under ``/consumers/[group]/ids`` and watches that path, ``/brokers/ids`` and its
-topics. On every change the consumer stops reading, releases its partitions, reads the members, computes its own range
-and claims each partition of the range with a node under ``/consumers/[group]/owners``. The claim fails if another
-consumer has not released a partition yet: the consumer then releases all, waits and retries. After four failed tries it
-reads nothing until the next change.
+A consumer registers an ephemeral node under ``/consumers/[group]/ids``. It watches this path, ``/brokers/ids`` and its
+topics. After every change the consumer stops reading and releases its partitions. Then it reads the list of members,
+computes its own range, and claims each partition in the range with a node under ``/consumers/[group]/owners``. A claim
+fails if another consumer has not released the partition yet. Then the consumer releases all partitions, waits and tries
+again. After four failed tries it reads nothing until the next change.
 Source: ZookeeperConsumerConnector of Kafka 0.8.
 """
 
@@ -42,10 +42,10 @@ class Consumer:
         group: group id.
         server: number of the ZooKeeper server that the consumer connects to.
         topics: subscribed topics.
-        id: member id, the name of the consumer's ephemeral node; new with each start.
+        id: member id, which is the name of the consumer's ephemeral node. Each start creates a new id.
         seen: member ids that the consumer read last.
         owned: partitions that the consumer has claimed.
-        failed: number of rebalances given up after the maximum number of tries.
+        failed: number of rebalances that the consumer gave up after the maximum number of tries.
         expiries: number of expired sessions.
     """
 
@@ -106,7 +106,10 @@ class Consumer:
             self._go(self._registers(session))
 
     def _expired(self) -> None:
-        """Open a new session after the last has expired; read on until the rebalance in the new session."""
+        """Open a new session after the old one expired.
+
+        The consumer reads on until it rebalances in the new session.
+        """
         self.expiries += 1
         self._work, self.owned = None, []
         assert self._session is not None
@@ -142,7 +145,7 @@ class Consumer:
         while self._due:
             self._due = False
             for _ in range(MOST_TRIES):
-                if (yield from self._tries(session)):
+                if (yield from self._try_rebalance(session)):
                     break
                 yield self._waits
             else:
@@ -150,8 +153,11 @@ class Consumer:
         self._work = None
         return True
 
-    def _tries(self, session: Session) -> Asking:
-        """Try to rebalance once; return False if the data was stale or another consumer still owns a partition."""
+    def _try_rebalance(self, session: Session) -> Asking:
+        """Try to rebalance once.
+
+        Return False if the data from ZooKeeper was stale or another consumer still owns a partition.
+        """
         self._read([])
         for place in self.owned:
             yield partial(session.delete, owner_of(self.group, place))

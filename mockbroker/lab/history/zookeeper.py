@@ -1,9 +1,9 @@
-"""A simulated ZooKeeper: several servers, of which some lag, with sessions, ephemeral nodes and one-time watches.
+"""A simulated ZooKeeper: several servers, some of which lag, with sessions, ephemeral nodes and one-time watches.
 
-Server 0 is the leader: only the leader decides writes and expires sessions. The other servers apply the leader's
-changes in order, delayed by their lag, and serve reads from their own state. A session is connected to one server,
-which responds to a write after applying it. Therefore a client always reads its own writes, but other clients may read
-stale data.
+Server 0 is the leader. Only the leader decides writes and expires sessions. Each other server applies the changes of
+the leader in order, but later by its lag, and answers reads from its own state. A session is connected to one server.
+This server answers a write after it has applied it. Therefore a client always reads its own writes, but other clients
+may read stale data.
 
 Not modelled: elections, quorums (the leader decides alone and at once), node versions, sequential nodes, multi.
 Source: ZooKeeper's Programmer's Guide, "Consistency Guarantees", "Sessions" and "Watches".
@@ -55,9 +55,9 @@ class Answer:
     """The response to a request.
 
     Attributes:
-        error: NO_NODE, NODE_EXISTS or SESSION_EXPIRED; "" for none.
-        data: data of the node, "" for other requests.
-        names: sorted names of the node's children, () for other requests.
+        error: NO_NODE, NODE_EXISTS or SESSION_EXPIRED; "" without an error.
+        data: data of the node; "" for other requests.
+        names: sorted names of the children of the node; () for other requests.
     """
 
     error: str = ""
@@ -79,7 +79,7 @@ class Change:
         kind: CREATED, DELETED or CHANGED.
         path: path of the node.
         data: new data of the node.
-        owner: session id of an ephemeral node, else 0.
+        owner: for an ephemeral node, its session id; else 0.
     """
 
     kind: str
@@ -129,8 +129,8 @@ class Server:
         number: server number; 0 is the leader.
         lag: one-way delay of messages between this server and the leader, seconds.
         tree: nodes in the state of this server.
-        there: arrival time of the last message to the leader, seconds.
-        here: arrival time of the last message from the leader, seconds.
+        there: time at which the last message to the leader arrives, seconds.
+        here: time at which the last message from the leader arrives, seconds.
         data_watches: path -> session -> watch on the node.
         child_watches: path -> session -> watch on the node's children.
     """
@@ -157,15 +157,17 @@ class Server:
 
 
 class Session:
-    """A client session. The methods call ``then`` with the response, unless the session is over when it arrives.
+    """A client session.
+
+    The methods call ``then`` with the response. They do not call it if the session is over when the response arrives.
 
     Attributes:
         number: session id.
-        role: kind of client, for the traffic counts.
+        role: kind of client, for the message counts.
         server: number of the server that the session is connected to.
         timeout: session timeout, seconds.
-        open: whether the session was granted and is not over.
-        over: whether the client has closed or abandoned the session, or was notified of its expiry.
+        open: whether the leader granted the session and the session is not over.
+        over: whether the client closed or abandoned the session, or was notified that it expired.
     """
 
     def __init__(
@@ -194,7 +196,9 @@ class Session:
         self._ensemble.write(self, Change(CHANGED, path, data), then)
 
     def read(self, path: str, then: Then, watch: Watch | None = None) -> None:
-        """Read the data of a node. The watch is set even if the node does not exist, and fires on its creation."""
+        """Read the data of a node. The watch is set even if the node does not exist, and then fires when it is
+        created.
+        """
         self._ensemble.read_node(self, path, then, watch, children=False)
 
     def children(self, path: str, then: Then, watch: Watch | None = None) -> None:
@@ -207,13 +211,19 @@ class Session:
             self._ensemble.close(self)
 
     def abandon(self) -> None:
-        """End the client process without closing the session; its ephemeral nodes exist until the session expires."""
+        """End the client process without closing the session. Its ephemeral nodes exist until the session expires."""
         self.over, self.open = True, False
         self._ensemble.servers[self.server].forget(self)
 
 
 def carry_out(asking: Asking, holds: Callable[[], bool], answer: Answer | None = None) -> None:
-    """Send a generator's requests, each after the previous response, while ``holds()``. ``answer``: last response."""
+    """Run a generator that yields requests: send each request after the response to the previous one.
+
+    Args:
+        asking: the generator.
+        holds: function that returns whether to continue.
+        answer: last response.
+    """
     if not holds():
         return
     try:
@@ -255,14 +265,14 @@ class ZooKeeper:
         granted: Callable[[Session], None],
         expired: Callable[[], None],
     ) -> Session:
-        """Open a session; if a server does not respond in time, try the next server (as ClientCnxn's connectTimeout).
+        """Open a session. If a server does not respond in time, try the next one (ClientCnxn's connectTimeout).
 
         Args:
-            role: kind of client, for the traffic counts.
+            role: kind of client, for the message counts.
             server: number of the first server to try.
             timeout: session timeout, seconds.
-            granted: callback for the session, called when the leader has accepted it.
-            expired: callback that is called when the client is notified of the session's expiry.
+            granted: function that is called with the session when the leader has accepted it.
+            expired: function that is called when the client is notified that its session expired.
         """
         self._numbers += 1
         session = Session(self, self._numbers, role, server, timeout, expired)
@@ -316,7 +326,10 @@ class ZooKeeper:
         self.queue.at(server.there, what, *with_)
 
     def _to_all(self, changes: list[Change], origin: Session, after: Callable[[], None]) -> None:
-        """Apply changes on all servers; call ``after`` when the server of session ``origin`` has applied them."""
+        """Apply changes on all servers.
+
+        ``after`` is called when the server of the session ``origin`` has applied them.
+        """
         for server in self.servers:
             then = after if server.number == origin.server else None
             if server is self.leader:
@@ -351,7 +364,7 @@ class ZooKeeper:
     # --- reading ---
 
     def read_node(self, session: Session, path: str, then: Then, watch: Watch | None, *, children: bool) -> None:
-        """Read a node or its children for a session: see Session.read and Session.children."""
+        """Read a node or its children for a session. See Session.read and Session.children."""
         traffic = self.of(session.role)
         traffic.requests += 1
         traffic.watches += watch is not None
@@ -374,7 +387,7 @@ class ZooKeeper:
     # --- writing ---
 
     def write(self, session: Session, change: Change, then: Then) -> None:
-        """Forward a write of a session to the leader: see Session.create, delete and put."""
+        """Forward a write of a session to the leader. See Session.create, delete and put."""
         traffic = self.of(session.role)
         traffic.requests += 1
         traffic.writes += 1
@@ -441,7 +454,7 @@ class ZooKeeper:
             self._sessions[session.number] = session, self.queue.now
 
     def _check(self, session: Session) -> None:
-        """Expire a session if no message arrived within its timeout; else check again when the timeout ends."""
+        """Expire a session if no message arrived within its timeout; else check again at the end of its timeout."""
         if session.number not in self._sessions:
             return
         due = self._sessions[session.number][1] + session.timeout
@@ -456,7 +469,7 @@ class ZooKeeper:
             self._to_all(changes, session, lambda: self._ended(session))
 
     def _ended(self, session: Session) -> None:
-        """Handle the end of a session at its server, and notify the client."""
+        """Handle the end of a session at its server: notify the client."""
         self.servers[session.server].forget(session)
         if not session.over:
             self._deliver(session, self._notify_expired, session)
@@ -466,7 +479,7 @@ class ZooKeeper:
         session.expired()
 
     def close(self, session: Session) -> None:
-        """Close a session: see Session.close."""
+        """Close a session. See Session.close."""
         session.over, session.open = True, False
         self.of(session.role).requests += 1
         self.servers[session.server].forget(session)

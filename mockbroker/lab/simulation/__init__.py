@@ -1,1 +1,1 @@
-"""The simulation: seeded runs of the broker with scripted clients, a simulated network and disk, in virtual time."""
+"""The simulation: the broker with scripted clients, a simulated network and disk, in virtual time, from a seed."""

@@ -1,4 +1,4 @@
-"""A random number generator whose sequences are the same in every Python version."""
+"""A random number generator with the same sequences in every Python version."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BITS = 53
 
 
 class Dice:
-    """A stream of random numbers, seeded by a label; streams with different labels are independent of each other."""
+    """A stream of random numbers whose seed is a label. Streams with different labels are independent."""
 
     def __init__(self, *label: object) -> None:
         text = " ".join(map(str, label)).encode()

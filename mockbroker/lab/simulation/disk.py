@@ -1,6 +1,6 @@
-"""The brokers' data directory on a simulated disk: syncs take time and can fail; a crash loses unsynced bytes.
+"""The data directory of the brokers on a simulated disk: a sync takes time and can fail; a crash loses unsynced bytes.
 
-Only the disk is simulated; the rest is the code of mockbroker.storage.
+Only the disk is simulated; the other code is mockbroker.storage.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Disk:
         self._working: Work | None = None
 
     def open(self, nodes: Sequence[Node], new_uuid: Callable[[], UUID]) -> Cluster:
-        """Return the cluster stored on the disk; on the first call, create the cluster."""
+        """Return the cluster that is stored on the disk. The first call creates the cluster."""
         self._data = DataDir(self._files, "pretend")
         return self._data.open(nodes, new_uuid)
 
@@ -48,7 +48,7 @@ class Disk:
 
     @property
     def collected(self) -> int:
-        """Number of the last change, synced or not; increases until the process crashes."""
+        """Number of the last change, synced or not. It increases until the process crashes."""
         return self._data.collected
 
     @property
@@ -57,9 +57,9 @@ class Disk:
         return self._data.synced
 
     def start(self) -> float | None:
-        """Begin a sync of all changes; return its duration in seconds, or None if no sync was begun.
+        """Begin a sync of all changes. Return its duration in seconds, or None if there is no sync to begin.
 
-        No sync is begun while another is in progress, or if all changes are synced.
+        There is none while another sync is in progress, and none if all changes are synced.
         """
         if self._working is not None:
             return None
@@ -67,7 +67,7 @@ class Disk:
         return None if self._working is None else self._slowest * self._dice.random()
 
     def finish(self) -> bool:
-        """Complete the sync; return False if the sync failed, after which the synced content is unknown."""
+        """Complete the sync. Return False if it failed; then the content of the disk is unknown."""
         work, self._working = self._working, None
         assert work is not None
         if self.fails:
@@ -82,7 +82,7 @@ class Disk:
         return True
 
     def crash(self) -> None:
-        """Crash the machine, possibly in the middle of a sync; a random part of the unsynced bytes survives."""
+        """Crash the machine, possibly during a sync. A random part of the unsynced bytes survives."""
         if self._working is not None:
             left = self._dice.below(MOST_OPERATIONS)
 

@@ -1,4 +1,4 @@
-"""I9: after the last fault every group becomes stable, with all partitions owned."""
+"""I9: after the last fault, every group becomes stable and all its partitions have owners."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ NAME = "I9"
 
 
 def why_not(broker: Broker, clients: Iterable[Client]) -> str:
-    """Return why a group is not stable; "" if every group is Stable and its members own all subscribed partitions."""
+    """Return the reason why a group is not stable, or "" if all groups are stable.
+
+    A group is stable if its state is Stable and its members own all subscribed partitions.
+    """
     groups: dict[str, list[Reader]] = {}
     for client in clients:
         if client.up and isinstance(client, (ClassicClient, ConsumerClient)):

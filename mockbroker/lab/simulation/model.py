@@ -1,7 +1,8 @@
-"""A reference model of committed offsets, computed from the journal and the responses, independent of the broker.
+"""A reference model of the committed offsets. It is computed from the journal and the responses, without the broker.
 
-Offsets of a transaction are visible after its commit. If a partition is committed twice, the later request wins. A
-crash may undo only unacknowledged changes; after a crash the model adopts the broker's offsets if they are possible.
+Offsets of a transaction become visible when it is committed. If a partition is committed twice, the later request wins.
+A crash may undo only unacknowledged changes. After a crash, the model takes over the offsets of the broker if they are
+possible.
 """
 
 from __future__ import annotations
@@ -37,21 +38,21 @@ class Stored:
 
 @dataclass(slots=True)
 class Model:
-    """The reference model. Changes are numbered in order; an acknowledged change survives a crash.
+    """The reference model. Changes are numbered in order. A change that is acknowledged survives a crash.
 
     Attributes:
-        offsets: group -> place -> committed offset.
-        held: producer id -> key -> pending offset of the producer's open transaction.
+        offsets: group -> partition -> committed offset.
+        held: producer id -> key -> pending offset of the open transaction.
         producers: transactional id -> producer id.
         order: number of the last change.
         durable: number of the last acknowledged change.
-        history: key -> (number of the change, offset after it or None), from the last acknowledged change on.
-        ended: number of the change, producer id and pending offsets of each transaction whose end is unacknowledged.
+        history: key -> (number of a change, offset after it or None), from the last acknowledged change on.
+        ended: (number of the change, producer id, pending offsets) of each transaction with an unacknowledged end.
         undecided: producers whose transaction may have ended before a crash.
         unsettled: pending offsets of undecided transactions that InitProducerId ended, until their groups are loaded.
-        numbers: connection and correlation id of an unacknowledged response -> number of its last change.
-        parts: connection and correlation id of a pending OffsetCommit -> places and offsets stored so far.
-        kept: transactional id -> producer id, for acknowledged producers only.
+        numbers: (connection, correlation id) of an unacknowledged response -> number of its last change.
+        parts: (connection, correlation id) of a pending OffsetCommit -> partitions and offsets that are stored so far.
+        kept: transactional id -> producer id, only for acknowledged producers.
     """
 
     offsets: dict[str, dict[Place, Stored]] = field(default_factory=dict)
@@ -71,11 +72,11 @@ class Model:
         return {place: stored.offset for place, stored in self.offsets.get(group, {}).items()}
 
     def unstable(self, group: str) -> set[Place]:
-        """Return the partitions for which an open transaction has pending offsets of the group."""
+        """Return the partitions of the group for which an open transaction has pending offsets."""
         return {place for held in self.held.values() for name, place in held if name == group}
 
     def stored(self, call: Call[Any], offsets: Mapping[str, Mapping[int, int]], now: float) -> None:
-        """Record that a commit, or a slice of a commit, was stored; the response must accept the same offsets."""
+        """Record that a commit, or a slice of it, was stored. Its response must accept the same offsets."""
         places = self.parts.setdefault((call.ticket.connection, call.ticket.correlation_id), [])
         for topic, partitions in offsets.items():
             for index, offset in partitions.items():
@@ -83,7 +84,7 @@ class Model:
                 self._store((call.request.group_id, (topic, index)), self._next(offset, now))
 
     def answered(self, call: Call[Any], response: Any, now: float) -> str:
-        """Apply the effects of a response; return a description of what is wrong with the response, "" for nothing."""
+        """Apply the effects of a response. Return what is wrong with the response, or ""."""
         request = call.request
         match call.ticket.api_key:
             case ApiKey.OFFSET_COMMIT:
@@ -116,7 +117,7 @@ class Model:
         return ""
 
     def acknowledged(self, call: Call[Any]) -> None:
-        """Record that the response to ``call`` was sent, so that its changes and all earlier ones survive a crash."""
+        """Record that the response to ``call`` was sent: its changes, and all earlier ones, now survive a crash."""
         number = self.numbers.pop((call.ticket.connection, call.ticket.correlation_id), 0)
         if call.ticket.api_key == ApiKey.INIT_PRODUCER_ID and call.request.transactional_id in self.producers:
             self.kept[call.request.transactional_id] = self.producers[call.request.transactional_id]
@@ -133,7 +134,7 @@ class Model:
         self.settle(group, {})
 
     def committed_by_itself(self, group: str, offsets: Mapping[str, Mapping[int, int]]) -> None:
-        """Record that the broker has completed, after a crash, the commit of a transaction with these offsets."""
+        """Record that after a crash the broker completed the commit of a transaction with these offsets."""
         reported = {
             (group, (topic, index)): at for topic, partitions in offsets.items() for index, at in partitions.items()
         }
@@ -146,23 +147,24 @@ class Model:
                 self._end(producer_id, done)
 
     def settle(self, group: str, committed: Mapping[Place, int]) -> None:
-        """Decide whether the ``unsettled`` transactions committed to a group before a crash.
+        """Decide for each transaction in ``unsettled`` whether it committed to the group before a crash.
+
+        A transaction was committed if all its offsets for the group are in ``committed``.
 
         Args:
             group: group id.
-            committed: place -> committed offset of the broker's group; a transaction committed if it contains all of
-                the transaction's offsets.
+            committed: partition -> committed offset in the broker's group.
         """
         for transaction in self.unsettled:
             self._decide(transaction, group, committed)
         self.unsettled = [transaction for transaction in self.unsettled if transaction]
 
     def load(self, group: str, committed: Mapping[Place, int], pending: Collection[int]) -> None:
-        """Record that a coordinator has loaded a group; a transaction may have ended while there was no coordinator.
+        """Record that a coordinator has loaded a group. While there was no coordinator, a transaction may have ended.
 
         Args:
             group: group id.
-            committed: place -> committed offset of the loaded group.
+            committed: partition -> committed offset in the loaded group.
             pending: ids of the producers with pending offsets in the loaded group.
         """
         self.settle(group, committed)
@@ -171,7 +173,10 @@ class Model:
                 self._end(producer_id, done)
 
     def _decide(self, held: dict[Key, Stored], group: str, committed: Mapping[Place, int]) -> dict[Key, Stored]:
-        """Remove and return a transaction's pending offsets of a group; store them if all are in ``committed``."""
+        """Remove the pending offsets of a transaction for a group, and return them.
+
+        If all of them are in ``committed``, the transaction was committed: store them as committed offsets.
+        """
         done = {key: held.pop(key) for key in list(held) if key[0] == group}
         if all(committed.get(key[1]) == stored.offset for key, stored in done.items()):
             for key, stored in done.items():
@@ -184,14 +189,14 @@ class Model:
         self._drop([(group, place)])
 
     def _drop(self, keys: list[Key]) -> None:
-        """Remove the pending offsets of ``keys`` from all transactions."""
+        """Remove the pending offsets with these keys from all transactions."""
         for producer_id, held in self.held.items():
             gone = {key: held.pop(key) for key in keys if key in held}
             if gone:
                 self._end(producer_id, gone)
 
     def _end(self, producer_id: int, held: dict[Key, Stored]) -> None:
-        """Store the pending offsets of an ended transaction in ``ended``, until the end is acknowledged."""
+        """Store the pending offsets of a transaction in ``ended`` until its end is acknowledged."""
         self.order += 1
         self.ended.append((self.order, producer_id, held))
 
@@ -200,7 +205,10 @@ class Model:
         return [transaction[key] for transaction in self.unsettled if key in transaction]
 
     def may_be(self, key: Key) -> list[int | None]:
-        """Return the possible offsets after a crash: the last acknowledged one, then later ones; None is no offset."""
+        """Return the possible offsets after a crash: the last acknowledged one, then later ones.
+
+        None means that no offset is committed.
+        """
         entries = self.history.get(key, [])
         sure = [stored for order, stored in entries if order <= self.durable][-1:] or [None]
         possible = sure + [stored for order, stored in entries if order > self.durable]
@@ -208,7 +216,7 @@ class Model:
         return [None if stored is None else stored.offset for stored in possible]
 
     def adopt(self, group: str, place: Place, offset: int | None) -> None:
-        """Set the committed offset of a partition to the broker's offset after a crash, None for none."""
+        """Set the committed offset of a partition to the offset of the broker after a crash, or to None."""
         key = group, place
         asked = [*(stored for _, stored in self.history.get(key, [])), *self._unsettled(key)]
         stored = next((each for each in reversed(asked) if each and each.offset == offset), None)
@@ -219,13 +227,12 @@ class Model:
             self.offsets.setdefault(group, {})[place] = stored
 
     def adopt_held(self, now_held: dict[int, dict[Key, int]]) -> str:
-        """Set the pending offsets to the broker's after a crash.
+        """Set the pending offsets to those of the broker after a crash.
 
         Args:
             now_held: producer id -> key -> pending offset in the broker.
 
-        Returns:
-            A description of an offset that no request contained; "" if there is none.
+        Returns: a description of an offset that was in no request, or "".
         """
         known: dict[int, dict[Key, list[Stored]]] = {}
         for producer_id, held in [*self.held.items(), *((each[1], each[2]) for each in self.ended)]:
@@ -277,7 +284,7 @@ class Model:
 
 
 def accepted(request: Any, response: Any) -> list[tuple[Place, int]]:
-    """Return the accepted partitions of a commit (their error code is NONE) with the requested offsets."""
+    """Return the partitions of a commit whose error code is NONE, with the offsets in the request."""
     asked = {
         (topic.name, partition.partition_index): partition.committed_offset
         for topic in request.topics

@@ -1,4 +1,4 @@
-"""A simulated network: messages of a connection stay in order; they can be delayed, lost or held."""
+"""A simulated network. Messages of a connection stay in order; they can be delayed, lost or held."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Link:
 
     Attributes:
         clogged: whether messages are held instead of delivered.
-        lose: message to lose next, together with its connection: "request", "answer", or "" for none.
-        held: deliveries (function and arguments) that wait while the link is clogged.
+        lose: next message to lose, together with its connection: "request", "answer", or "".
+        held: messages that wait while the link is clogged, as (function, arguments).
     """
 
     clogged: bool = False
@@ -56,12 +56,12 @@ class Wire:
         link: the client's link.
         node: broker id.
         client: broker id, client id and address, as the broker sees the client.
-        open: whether the client has not closed the connection.
+        open: True until the client closes the connection.
         cut: whether the connection is broken, so that all messages are lost.
-        waiting: requests without a response, in order: call, callback, and virtual time of sending in seconds.
+        waiting: requests without a response, in order, as (call, callback, virtual time of sending in seconds).
         correlation: last correlation id.
-        there: arrival time of the last request, seconds.
-        here: arrival time of the last response, seconds.
+        there: time at which the last request arrives, seconds.
+        here: time at which the last response arrives, seconds.
     """
 
     number: int
@@ -90,7 +90,7 @@ class Network:
         return Wire(self._numbers, peer, link, node, Client(node, client_id, "/127.0.0.1"))
 
     def ask(self, to: Wire, api_key: int, version: int, request: object, then: Callable[..., None]) -> None:
-        """Send a request. ``then``: callback for the response body; it is not called if no response arrives."""
+        """Send a request. ``then``: function that is called with the response body, if a response arrives."""
         to.correlation += 1
         call = Call(Ticket(to.number, to.correlation, api_key, version), to.client, request)
         to.waiting.append((call, then, self._queue.now))
@@ -106,7 +106,7 @@ class Network:
         self._queue.at(to.here, self._deliver, to, call, response)
 
     def close(self, connection: Wire) -> None:
-        """Close a connection from the client's side; requests sent before still arrive."""
+        """Close a connection at the client. Requests that were sent before still arrive."""
         if connection.open:
             connection.open = False
             connection.waiting.clear()
@@ -114,14 +114,14 @@ class Network:
             self._queue.at(connection.there, self._end, connection)
 
     def break_off(self, connection: Wire) -> None:
-        """Break a connection and lose all messages in flight; the broker notices at once, the client later."""
+        """Break a connection. All its messages in flight are lost; the broker notices at once, the client later."""
         if not connection.cut:
             connection.cut = True
             self._server.disconnected(connection)
             self._queue.after(RESET + connection.peer.delay(), self._notify, connection)
 
     def free(self, link: Link) -> None:
-        """Unclog a link and deliver its held messages, in order."""
+        """Deliver the messages that a clogged link holds, in order, and unclog the link."""
         link.clogged = False
         while link.held:
             what, with_ = link.held.popleft()

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Queue:
-    """A queue of calls in virtual time; calls at the same time run in insertion order.
+    """A queue of calls in virtual time. Calls with the same time run in the order in which they were added.
 
     Attributes:
         now: virtual time since the start of the run, seconds.

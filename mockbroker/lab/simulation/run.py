@@ -1,4 +1,4 @@
-"""Functions that run a script in the simulation and return the outcome."""
+"""Functions that run a script in the simulation and return its outcome."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Outcome:
         hash: hash of the trace, in hex.
         events: number of events.
         seconds: virtual duration, seconds.
-        broken: name of the violated invariant; "raised" for an exception, "" for none.
-        text: description of the violation, "" for none.
+        broken: name of the violated invariant; "raised" for an exception; "" without a failure.
+        text: description of the failure; "" without a failure.
         last: last lines of the trace.
     """
 
@@ -33,7 +33,7 @@ class Outcome:
 
 
 def run(script: Script) -> Outcome:
-    """Run a script once; return the outcome, also for a violated invariant or an exception."""
+    """Run a script once, and return the outcome. A violated invariant or an exception is an outcome too."""
     world = World(script)
     broken, text = "", ""
     try:
@@ -47,7 +47,7 @@ def run(script: Script) -> Outcome:
 
 
 def repeated(script: Script) -> Outcome:
-    """Run a script twice; return the first outcome, or a violation of I16 if the traces of the two runs differ."""
+    """Run a script twice. Return the first outcome, or a violation of I16 if the two traces differ."""
     first, second = run(script), run(script)
     if first.hash == second.hash or first.broken:
         return first

@@ -1,4 +1,4 @@
-"""Schemes: functions that generate a script (clients, settings, faults) from a seed."""
+"""Schemes: functions that create a script (clients, settings, faults) from a seed."""
 
 from __future__ import annotations
 
@@ -107,16 +107,16 @@ def _script(scheme: str, dice: Dice, seed: int, events: int, kinds: list[str]) -
 
 
 def _slice_size(seed: int) -> int:
-    """Return the slice size of a script: 1 to 3 elements for 30% of the seeds, else SLICE_SIZE.
+    """Return the slice size of a script: SLICE_SIZE, but 1 to 3 elements for 30 % of the seeds.
 
-    With small slices, nearly every request is interrupted by other requests.
+    With small slices, other requests interrupt nearly every request.
     """
     dice = Dice("slices", seed)
     return dice.pick([1, 2, 3]) if dice.chance(0.3) else SLICE_SIZE
 
 
 def _members(dice: Dice, release: str, topics: list[str]) -> tuple[MemberScript, ...]:
-    """Return random members; small numbers of members are more frequent, because they find most failures sooner."""
+    """Return random members. Small groups are more frequent, because most failures are found sooner with them."""
     groups = dice.whole(1, MOST_GROUPS)
     protocols = ["eager", "cooperative", "simple"] + ([] if release == SCALA else ["consumer", "consumer"])
     chosen = [dice.pick(protocols) for _ in range(groups)]

@@ -1,4 +1,4 @@
-"""Scripts: the complete input of a run as data (clients, broker settings, faults).
+"""Scripts: the complete input of a run, as data (clients, broker settings, faults).
 
 All runs of a script are identical. Shrinking removes faults and members from a script.
 """
@@ -53,9 +53,9 @@ class Fault:
 
     Attributes:
         at: number of events after which the fault occurs.
-        kind: kind of fault, an element of one of the tuples above.
+        kind: kind of fault, from one of the tuples above.
         target: member number or broker id.
-        value: duration in seconds, or a choice; 0 if the kind needs none.
+        value: duration in seconds, or a random number that selects something; 0 if this kind needs neither.
     """
 
     at: int
@@ -76,7 +76,7 @@ class MemberScript:
         kind: eager, cooperative, consumer, committer, transactional or admin.
         group: group id.
         topics: subscribed topics.
-        instance: instance id of a static member, else None.
+        instance: instance id of a static member; None for a dynamic member.
         starts: virtual time of the start.
         session: session timeout.
         rebalance: rebalance timeout.
@@ -114,12 +114,12 @@ class Script:
         events: number of events in the phase with faults.
         brokers: number of brokers.
         release: emulated Kafka release.
-        settings: Kafka's name of a broker setting -> value.
+        settings: broker settings by Kafka's names.
         topics: topic name -> number of partitions.
         sync: maximum duration of a disk sync, seconds; negative for a broker without disk.
         members: scripts of the clients.
         faults: faults, sorted by ``at``.
-        slice_size: number of elements of a request handled before other requests have their turn.
+        slice_size: number of elements of a request that are handled before other requests are handled.
     """
 
     seed: int
@@ -135,7 +135,7 @@ class Script:
     slice_size: int = SLICE_SIZE
 
     def lines(self) -> list[str]:
-        """Return a human-readable description of the script, as lines."""
+        """Return the script as lines of text for a reader."""
         settings = " ".join(f"{name}={value}" for name, value in self.settings.items())
         return [
             f"seed {self.seed}, scheme {self.scheme}, {self.events} events, {self.brokers} brokers like {self.release}",

@@ -1,7 +1,8 @@
-"""The broker process in the simulation: the pump of net/ with simulated connections, disk and timer.
+"""The broker process in the simulation: the pump of net/, with a simulated network, disk and timer.
 
-The pump also serves real sockets; it controls the request order, responses that wait for the disk, and closed
-connections. This module adds only the connection ends, virtual time, and the hooks of the invariant checkers.
+The same pump serves real sockets. It decides the order of requests, holds responses until the disk has synced, and
+handles closed connections. This module adds the simulated connections, virtual time, and the calls of the invariant
+checkers.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ class Inbox:
 
     Attributes:
         node: broker id.
-        ticket: ticket of the request being handled; None if no request is.
-        pending: last request returned by ``next_call``; None before the first.
-        calls: received requests that wait for their turn, in order.
+        ticket: ticket of the request that is being handled, or None.
+        pending: request that ``next_call`` last returned; None before the first.
+        calls: received requests that are not handled yet, in order.
     """
 
     def __init__(self, node: int) -> None:
@@ -103,7 +104,7 @@ class SimulatedConnection(Connection):
 
 
 class ObservedPump(Pump):
-    """The broker's pump with hooks for the checkers; an exception in a handler ends the run."""
+    """The broker's pump, which also calls the invariant checkers. An exception in a handler ends the run."""
 
     def __init__(self, shell: Shell) -> None:
         super().__init__(shell.router, lambda: 0.0, shell.disk, in_a_row=1)
@@ -140,17 +141,17 @@ class Shell:
         trace: trace of the run.
         router: router of the broker.
         watchers: invariant checkers.
-        disk: disk whose syncs the responses wait for; None for a broker without disk.
-        successor: function that returns a broker with the state on the disk, for a restart.
+        disk: disk; responses wait until it has synced. None for a broker without a disk.
+        successor: function that returns a broker with the state from the disk, for a restart.
         slices: source of slice durations.
 
     Attributes:
-        skew: seconds by which the broker's clock is ahead of virtual time.
-        stalled: virtual time in seconds before which no request is handled.
+        skew: difference between the broker's clock and virtual time, seconds.
+        stalled: virtual time at which a stall of the event loop ends, seconds.
         down: whether the process has crashed and not restarted.
         away: ids of brokers that are stopped while the process runs.
         waiting: ticket -> request without a response.
-        served: request being handled; None if no request is.
+        served: request that is being handled, or None.
     """
 
     def __init__(
@@ -193,7 +194,7 @@ class Shell:
 
     @property
     def now(self) -> float:
-        """The broker's time: virtual time plus skew."""
+        """The time on the broker's clock: virtual time plus skew."""
         return self.queue.now + self.skew
 
     def begin(self) -> None:
@@ -224,7 +225,7 @@ class Shell:
             self.pump.close(served)
 
     def turn(self) -> None:
-        """Handle ready requests unless the loop is stalled; then sync, set the timer and run the checkers."""
+        """Handle waiting requests, unless the loop is stalled; then sync, set the timer and call the checkers."""
         if self.queue.now < self.stalled or self.down:
             return
         if self.pump.turn(self.now):
@@ -239,7 +240,7 @@ class Shell:
     # --- what the pump and its connections report ---
 
     def handled(self, call: Call[Any], now: float) -> None:
-        """Report to the checkers that a request, or a slice of a request, was handled."""
+        """Report to the checkers that a request, or a slice of it, was handled."""
         self.served = None
         for handled in self.watchers.handled:
             handled(self.broker, call, now)
@@ -254,7 +255,7 @@ class Shell:
             before(self.broker, call, now)
 
     def answered(self, call: Call[Any], response: Any) -> None:
-        """Report to the checkers that a request has a response; the response may still wait for the disk."""
+        """Report to the checkers that a request has a response, which may still wait for the disk."""
         del self.waiting[call.ticket]
         for answered in self.watchers.answered:
             answered(self.broker, call, response, self.now)
@@ -269,11 +270,11 @@ class Shell:
             self.network.answer(wire, call, response)
 
     def closed(self, connection: SimulatedConnection, answers: Iterable[Answer]) -> None:
-        """Handle a closed connection. A pending request stays pending, because groups do not depend on connections.
+        """Handle a closed connection. Its pending requests stay pending, because groups do not depend on connections.
 
         Args:
             connection: the closed connection.
-            answers: unsent responses of the connection.
+            answers: responses of the connection that were not sent.
         """
         self._keep_unsent(answers)
         call = connection.requests.pending
@@ -282,7 +283,7 @@ class Shell:
         self.network.break_off(connection.wire)
 
     def unclaimed(self, outcome: Outcome) -> None:
-        """Handle a response whose connection is closed.
+        """Handle a response that has no connection any more.
 
         Raises: Broken if the connection is open, or the request is not pending.
         """
@@ -299,7 +300,7 @@ class Shell:
             self._keep_unsent([(call, outcome.response)])
 
     def _keep_unsent(self, answers: Iterable[Answer]) -> None:
-        """Store the responses of closed connections; the checkers treat them as acknowledged after the next sync."""
+        """Store the responses of closed connections. For the checkers, the next sync acknowledges them."""
         written = 0 if self.disk is None else self.disk.collected
         self._unsent += [(written, answer) for answer in answers]
 
@@ -332,7 +333,7 @@ class Shell:
         self.turn()
 
     def crash(self, seconds: float) -> None:
-        """Crash the process, which loses its memory and some unsynced bytes; restart it after ``seconds``."""
+        """Crash the process, which loses its memory and some unsynced bytes. It restarts after ``seconds``."""
         if self.down or self.disk is None:
             return
         self.disk.crash()
@@ -347,11 +348,11 @@ class Shell:
         for connection in connections:
             assert isinstance(connection, SimulatedConnection)
             self.network.break_off(connection.wire)
-        self.watchers.notify("gone", self.broker, self.now)
+        self.watchers.notify("crashed", self.broker, self.now)
         self.queue.after(seconds, self.restart)
 
     def restart(self) -> None:
-        """Restart all brokers of the cluster from the disk."""
+        """Restart all brokers of the cluster with the state on the disk."""
         if not self.down or self.disk is None:
             return
         self.down = False
@@ -361,7 +362,7 @@ class Shell:
         self.pump.deliver(self.router.finish(failover.recover(self.broker, now), now))
         self.broker.groups.schedule_offset_expiration(now)
         self.trace.add(now, f"the process is back, with {len(self.broker.groups)} groups")
-        self.watchers.notify("back", self.broker, now)
+        self.watchers.notify("restarted", self.broker, now)
         self.turn()
 
     # --- brokers that stop and restart ---
@@ -411,9 +412,9 @@ class Shell:
         self.keep_time()
 
     def stall(self, seconds: float) -> None:
-        """Block the event loop for ``seconds``; afterwards received requests are handled before due deadlines."""
+        """Block the event loop for ``seconds``. After that, received requests are handled before due deadlines."""
         self.stalled = max(self.stalled, self.queue.now + seconds)
-        self.watchers.notify("stood", seconds)
+        self.watchers.notify("stalled", seconds)
         self.queue.at(self.stalled, self._resume, self.stalled)
 
     def _resume(self, until: float) -> None:
@@ -428,15 +429,15 @@ class Shell:
     def jump(self, seconds: float) -> None:
         """Advance the broker's clock by ``seconds``."""
         self.skew += seconds
-        self.watchers.notify("stood", seconds)
+        self.watchers.notify("stalled", seconds)
         self._tick_at = inf
         self.keep_time()
 
     # --- checkers ---
 
     def _noted(self, event: Event) -> None:
-        for noted in self.watchers.noted:
-            noted(self.broker, event)
+        for journaled in self.watchers.journaled:
+            journaled(self.broker, event)
         served = self.served
         if event.event == EventKind.COMMIT and served is not None and served.ticket.api_key == ApiKey.OFFSET_COMMIT:
             self.watchers.notify("stored", self.broker, served, event.offsets, self.now)

@@ -1,4 +1,4 @@
-"""Shrinking of a failing script: faults, members and events are removed while the same invariant is violated.
+"""Shrinking of a failing script: remove faults, members and events as long as the same invariant is violated.
 
 Source: A. Zeller, R. Hildebrandt, Simplifying and isolating failure-inducing input (delta debugging).
 """
@@ -36,7 +36,9 @@ class Shrinker:
         self._left = budget
 
     def shrink(self) -> Outcome:
-        """Remove faults and members, twice, and trailing events; return the outcome of the smallest failing script."""
+        """Remove faults and members, in two rounds, and events at the end. Return the outcome of the smallest failing
+        script.
+        """
         script = self.best.script
         if self.best.events < script.events:
             self._try(replace(script, events=self.best.events + 1))
@@ -48,7 +50,8 @@ class Shrinker:
         return self.best
 
     def _fewer(self, parts: Sequence[T], made: Callable[[Script, Sequence[T]], Script]) -> None:
-        """Remove smaller and smaller pieces of ``parts``, until no piece can be removed or the budget is used up.
+        """Remove pieces of ``parts``, first large and then small ones, until none can be removed or the budget is used
+        up.
 
         ``made``: function that returns a script with the remaining parts.
         """
@@ -68,7 +71,10 @@ class Shrinker:
             size = max(size // 2, 1)
 
     def _try(self, script: Script) -> bool:
-        """Run a smaller script; return whether it violates the same invariant, in which case it becomes ``best``."""
+        """Run a smaller script, and return whether it violates the same invariant.
+
+        If it does, it becomes ``best``.
+        """
         outcome = self._attempt(script)
         self.attempts += 1
         self._left -= outcome.events

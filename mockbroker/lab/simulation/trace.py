@@ -23,7 +23,7 @@ class Trace:
         self._hash = blake2b(digest_size=16)
 
     def add(self, now: float, line: str) -> None:
-        """Add the line of an event. ``now``: time of the event, seconds."""
+        """Add a line for an event. ``now``: time of the event, seconds."""
         self.events += 1
         text = f"{self.events:6d} {now:10.4f}  {line}"
         self.last.append(text)

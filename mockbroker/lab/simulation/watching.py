@@ -1,4 +1,4 @@
-"""The base class of invariant checkers: hooks for the events of a run, and the error for a violation."""
+"""The base class of invariant checkers, with the methods that the simulation calls, and the error for a violation."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Broken(Exception):
 
 
 class Watcher:
-    """The base class of invariant checkers. A checker overrides the hooks it needs and never changes the broker.
+    """The base class of invariant checkers. A checker overrides the methods that it needs. It never changes the broker.
 
-    All times are broker times in seconds.
+    All times are times on the broker's clock, in seconds.
 
     Attributes:
         name: name of the invariant.
@@ -49,51 +49,54 @@ class Watcher:
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
         """Called before a request is handled."""
 
-    def noted(self, broker: Broker, event: Event) -> None:
-        """Called after the broker wrote an event to its journal."""
+    def journaled(self, broker: Broker, event: Event) -> None:
+        """Called after the broker added an event to its journal."""
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
-        """Called when the broker has a response to a request; the response may still wait for the disk."""
+        """Called when a request has a response, which may still wait for the disk."""
 
     def handled(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """Called after a request, or a slice of a request, was handled; the request may still be pending."""
+        """Called after a request, or a slice of it, was handled. The request may still be pending."""
 
     def resumed(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """Called before the next slice of a request is handled; ``handled`` is called after the slice."""
+        """Called before the next slice of a request is handled. After the slice, ``handled`` is called."""
 
     def stored(self, broker: Broker, call: Call[Any], offsets: Offsets, now: float) -> None:
-        """Called when the journal reports a stored commit, or a slice of a commit, before the response."""
+        """Called when the journal contains a stored commit, or a slice of it. The response follows later."""
 
     def ticked(self, broker: Broker, now: float) -> None:
         """Called after all due deadlines were handled."""
 
     def acknowledged(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
-        """Called when a response is sent to the client; the changes of the request are synced."""
+        """Called when a response is sent to the client. The changes that the request made are synced."""
 
     def closed(self, broker: Broker, call: Call[Any], now: float) -> None:
         """Called when the connection of a pending request was closed."""
 
-    def stood(self, seconds: float) -> None:
-        """Called when the broker's event loop blocks for ``seconds``, or its clock jumps ahead by ``seconds``."""
+    def stalled(self, seconds: float) -> None:
+        """Called when the event loop of the broker blocks for ``seconds``, or its clock jumps by ``seconds``."""
 
-    def gone(self, broker: Broker, now: float) -> None:
-        """Called when the process has crashed and lost its memory and some unsynced bytes."""
+    def crashed(self, broker: Broker, now: float) -> None:
+        """Called when the process has crashed, which lost its memory and some unsynced bytes."""
 
-    def back(self, broker: Broker, now: float) -> None:
-        """Called after the process has restarted from its log."""
+    def restarted(self, broker: Broker, now: float) -> None:
+        """Called after the process has restarted with the state on its disk."""
 
     def inspect(self, broker: Broker, now: float) -> None:
-        """Called repeatedly during a run, and in its last phases, to check the whole state."""
+        """Called repeatedly during a run, and in its last phases. The checker inspects the whole state."""
 
     def healed(self, broker: Broker, now: float) -> None:
-        """Called after the last fault, when all groups have had time to recover."""
+        """Called after the last fault, once all groups have had time to become stable."""
 
     def emptied(self, broker: Broker, now: float) -> None:
-        """Called when all clients have stopped and all their timeouts have passed."""
+        """Called when all clients have stopped and all their timeouts have expired."""
 
 
 def is_away(broker: Broker, group_id: str) -> bool:
-    """Return whether a group has no active coordinator: its partition has no leader, or the leader still loads it."""
+    """Return whether a group has no active coordinator.
+
+    Its partition of __consumer_offsets has no leader, or the leader is still loading it.
+    """
     partition = broker.cluster.topics[OFFSETS_TOPIC].partition_of(group_id)
     return (
         partition.leader == NO_LEADER
@@ -104,13 +107,13 @@ def is_away(broker: Broker, group_id: str) -> bool:
 
 
 HOOKS = (
-    "before", "noted", "answered", "handled", "ticked", "acknowledged", "closed", "gone", "back", "inspect",
-    "healed", "emptied", "stood", "resumed", "stored",
+    "before", "journaled", "answered", "handled", "ticked", "acknowledged", "closed", "crashed", "restarted", "inspect",
+    "healed", "emptied", "stalled", "resumed", "stored",
 )  # fmt: skip
 
 
 class Watchers:
-    """All checkers of a run; each hook calls only the checkers that override it."""
+    """All checkers of a run. An event is passed only to the checkers that override the method for it."""
 
     def __init__(self, watchers: Iterable[Watcher]) -> None:
         checkers = list(watchers)
@@ -119,7 +122,7 @@ class Watchers:
             for name in HOOKS
         }
         self.before = self._hooks["before"]
-        self.noted = self._hooks["noted"]
+        self.journaled = self._hooks["journaled"]
         self.answered = self._hooks["answered"]
         self.handled = self._hooks["handled"]
         self.acknowledged = self._hooks["acknowledged"]
@@ -130,9 +133,9 @@ class Watchers:
 
 
 class Origins:
-    """A record of the group incarnation and the coordinator that created each response.
+    """The origin of each response: the incarnation of the group, and the coordinator.
 
-    A response that waits for the disk may be sent after its group was deleted or has moved to another coordinator.
+    A response that waits for the disk may be sent when its group is already deleted or has another coordinator.
     """
 
     def __init__(self) -> None:
@@ -140,7 +143,7 @@ class Origins:
         self._left: Counter[str] = Counter()
         self._answers: dict[Ticket, tuple[int, int]] = {}
 
-    def noted(self, event: Event) -> None:
+    def journaled(self, event: Event) -> None:
         if event.event == EventKind.DELETE:
             self._deleted[event.group] += 1
         elif event.event == EventKind.UNLOAD:
@@ -150,18 +153,17 @@ class Origins:
         self._answers[ticket] = self._deleted[group], self._left[group]
 
     def check_origin(self, ticket: Ticket, group: str) -> tuple[bool, bool]:
-        """Remove a response from the record and check its origin.
+        """Remove a response from the record, and check its origin.
 
         Returns:
-            Whether the response is from the current incarnation of its group, and whether it is also from the group's
-            current coordinator.
+            Whether the group still is the same incarnation, and whether it also still has the same coordinator.
         """
         deleted, left = self._answers.pop(ticket, (-1, -1))
         lives = deleted == self._deleted[group]
         return lives, lives and left == self._left[group]
 
-    def gone(self) -> None:
-        """Forget the responses that wait for the disk, because they are never sent after a crash."""
+    def crashed(self) -> None:
+        """Forget the responses that wait for the disk: after a crash they are never sent."""
         self._answers.clear()
 
 

@@ -1,4 +1,4 @@
-"""A run of the simulation in three phases: faults, recovery of all groups, and stop of all clients."""
+"""One run of the simulation, in three phases: faults, recovery of all groups, stop of all clients."""
 
 from __future__ import annotations
 
@@ -93,9 +93,9 @@ class World:
         return self.shell.broker.cluster
 
     def _recovery_time(self, settings: Settings) -> float:
-        """Return the maximum time in which a group must become stable, seconds.
+        """Return how long a group may take to become stable, seconds.
 
-        The time is enough for crashed members to expire, and for two rebalances.
+        This is enough time for crashed members to expire, and for two rebalances.
         """
         members = self.script.members
         session = max([m.session for m in members] + [settings.group_consumer_session_timeout_ms / 1000])
@@ -251,7 +251,7 @@ class World:
         self.shell.broker.frozen_metadata.pop(node, None)
 
     def _swizzle(self, fault: Fault) -> None:
-        """Clog random links one after another, and unclog these links in another order."""
+        """Clog random links one after the other, and unclog them in another order."""
         some = self._chance.some(self.clients) if self.clients else []
         for client in some:
             self.queue.after(self._chance.between(0.0, fault.value / 2), self._clog, client, LONGEST_RUN)

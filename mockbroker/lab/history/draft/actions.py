@@ -1,4 +1,4 @@
-"""The actions of a coordinator; they are performed in order, and the broker can fail between any two."""
+"""The actions of a coordinator. The broker performs them in order, and can fail between any two."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mockbroker.lab.history.draft.store import GroupRecord
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """A note that the coordinator has noticed the cause of a rebalance."""
+    """A trace entry: the coordinator has noticed the cause of a rebalance."""
 
     group: str
     cause: Cause
@@ -19,7 +19,7 @@ class Noticed:
 
 @dataclass(frozen=True, slots=True)
 class Became:
-    """A note that the coordinator of a group has changed from the state ``before`` to the state ``after``."""
+    """A trace entry: the coordinator of a group has changed from the state ``before`` to the state ``after``."""
 
     group: str
     before: Coordinating
@@ -53,14 +53,14 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The closing of the connection of a consumer whose session has expired."""
+    """The closing of the connection to a consumer whose session has expired."""
 
     connection: int
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """The setting of a watch on a topic, which fires when the topic is created or grows."""
+    """A request to watch a topic: the broker is notified when the topic is created or gets more partitions."""
 
     topic: str
 

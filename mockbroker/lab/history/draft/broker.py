@@ -1,4 +1,4 @@
-"""A broker of the draft protocol, which returns the coordinator of any group and coordinates some groups itself."""
+"""A broker of the draft protocol. It can look up the coordinator of any group, and coordinates some groups itself."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def subset_of(group: str) -> int:
 
 @dataclass(slots=True)
 class Election:
-    """A subset of groups that this broker coordinates.
+    """The role of this broker as coordinator of a subset of the groups.
 
     Attributes:
-        took_over: whether another coordinator of the subset failed or resigned before.
+        took_over: whether the subset had another coordinator before, which failed or resigned.
         ready_at: time at which the groups will be loaded, seconds; inf after they were loaded.
         coordinators: group id -> coordinator.
     """
@@ -67,22 +67,22 @@ class Broker:
         self._answer_gap = answer_gap
 
     def elect(self, subset: int, now: float, *, took_over: bool) -> Actions:
-        """Make this broker the coordinator of a subset; requests are handled after the groups are loaded."""
+        """Make this broker the coordinator of a subset. It handles requests for these groups after they are loaded."""
         election = self.elections[subset] = Election(took_over, now + self._load)
         groups = [group for group in self._store.groups() if subset_of(group) == subset]
         return [action for group in groups for action in self._coordinator(election, group).elected()]
 
     def resign(self, subset: int) -> Actions:
-        """Stop coordinating a subset of the groups, for which another broker was elected; return the actions."""
+        """Stop coordinating a subset, for which another broker was elected. Return the actions."""
         return [action for one in self.elections.pop(subset).coordinators.values() for action in one.resign()]
 
     def lost(self) -> Actions:
-        """Stop all coordinators because the process fails; return their actions."""
+        """Stop all coordinators, because the process fails. Return their actions."""
         elections = self.elections.values()
         return [action for election in elections for one in election.coordinators.values() for action in one.lost()]
 
     def coordinator(self, group: str) -> Coordinator | None:
-        """Return the coordinator of a group; None if this broker does not coordinate the group."""
+        """Return the coordinator of a group, or None if this broker does not coordinate the group."""
         election = self.elections.get(subset_of(group))
         return election.coordinators.get(group) if election else None
 
@@ -123,7 +123,7 @@ class Broker:
         return min([ready, *(one.deadline() for one in self._serving())])
 
     def _serving(self) -> list[Coordinator]:
-        """Return the coordinators whose groups are loaded."""
+        """Return the coordinators of groups that are loaded."""
         return [
             coordinator
             for election in self.elections.values()

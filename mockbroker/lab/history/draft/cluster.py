@@ -1,7 +1,7 @@
 """A cluster of the draft protocol in virtual time: brokers, a controller, a store and consumers.
 
-The caller adds consumers to a ``DraftCluster``, makes brokers or consumers fail, runs the cluster until a time, and
-reads the results. The same calls result in the same trace.
+The caller adds consumers to a ``DraftCluster``, makes brokers or consumers fail, runs the cluster up to a time, and
+reads the results. The same calls always result in the same trace.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class DraftCluster:
         settings: delays.
         store: the shared store; a new one by default.
         uuid: function that returns a new UUID for a consumer id.
-        queue: event queue, if it is shared with other simulations; a new queue by default.
+        queue: event queue to share with another simulation; a new queue by default.
 
     Attributes:
         store: shared store, which counts its reads, writes and notifications.
@@ -129,7 +129,7 @@ class DraftCluster:
         return self._queue.now
 
     def run(self, until: float) -> None:
-        """Run all events that are due up to and including the time ``until``, seconds."""
+        """Run all events up to and including the time ``until``, seconds."""
         while self._queue.next <= until:
             self._queue.step()
         self._queue.now = max(until, self._queue.now)
@@ -156,28 +156,30 @@ class DraftCluster:
         return name
 
     def start(self, consumer: str) -> None:
-        """Start a stopped consumer again; the new process has no consumer id."""
-        self._carry_consumer(consumer, self.consumers[consumer].start(self.now))
+        """Start a stopped consumer again, as a new process without a consumer id."""
+        self._perform_consumer(consumer, self.consumers[consumer].start(self.now))
 
     def leave(self, consumer: str) -> None:
         """Stop a consumer: the consumer commits and closes its connections."""
-        self._thaw(consumer)
-        self._carry_consumer(consumer, self.consumers[consumer].leave(self.now))
+        self._end_pause(consumer)
+        self._perform_consumer(consumer, self.consumers[consumer].leave(self.now))
 
     def crash(self, consumer: str, *, silent: bool = False) -> None:
-        """Crash a consumer. ``silent``: leave its connections open, as after a machine failure."""
+        """Crash a consumer. ``silent``: its connections stay open, as after a failure of the machine."""
         self._frozen.pop(consumer, None)
-        self._carry_consumer(consumer, self.consumers[consumer].end())
+        self._perform_consumer(consumer, self.consumers[consumer].end())
         for connection in [one for one in self._links.values() if one.consumer == consumer and not silent]:
             self._close(connection)
 
     def pause(self, consumer: str, seconds: float) -> None:
-        """Pause a consumer's process for ``seconds``, as in a garbage collection; messages to the process wait."""
+        """Pause the process of a consumer for ``seconds``, as a garbage collection does; messages to it wait."""
         self._frozen.setdefault(consumer, [])
-        self._queue.after(seconds, self._thaw, consumer)
+        self._queue.after(seconds, self._end_pause, consumer)
 
     def work(self, consumer: str, seconds: float) -> None:
-        """Make a consumer process records for ``seconds``; it sends heartbeats only with the option ``background``."""
+        """Let a consumer process records for ``seconds``. Meanwhile it sends heartbeats only with the option
+        ``background``.
+        """
         if self.consumers[consumer].options.background:
             self.consumers[consumer].busy(self.now + seconds)
         else:
@@ -186,25 +188,28 @@ class DraftCluster:
     def set_topic(self, topic: str, partitions: int) -> None:
         """Create a topic, or set the number of partitions of an existing topic."""
         for node in self.store.set_topic(topic, partitions):
-            self._carry(node, self.brokers[node], self.brokers[node].topic_changed())
+            self._perform(node, self.brokers[node], self.brokers[node].topic_changed())
 
     def coordinator_node(self, group: str) -> int:
-        """Return the id of the broker elected as the group's coordinator; the broker may be down."""
+        """Return the id of the broker that is elected as the group's coordinator; this broker may be down."""
         return self.leaders[subset_of(group)]
 
     def coordinator(self, group: str) -> Coordinator | None:
-        """Return the coordinator of a group; None if its broker is down."""
+        """Return the coordinator of a group, or None if its broker is down."""
         broker = self.brokers.get(self.coordinator_node(group))
         return broker.coordinator(group) if broker else None
 
     def fail_coordinator(self, group: str, *, silent: bool = False) -> int:
-        """Fail the broker that coordinates a group, and return the broker id. ``silent``: see ``fail``."""
+        """Fail the broker that coordinates a group. Return its broker id. ``silent``: see ``fail``."""
         node = self.coordinator_node(group)
         self.fail(node, silent=silent)
         return node
 
     def fail(self, node: int, *, silent: bool = False) -> None:
-        """Fail a broker. ``silent``: neither close nor refuse connections, as after a machine failure."""
+        """Fail a broker.
+
+        ``silent``: its connections stay open and new ones are not refused, as after a failure of the machine.
+        """
         lost = self.brokers.pop(node).lost()
         self._note(kind="failed", node=node)
         for action in lost:
@@ -215,8 +220,8 @@ class DraftCluster:
         for connection in [one for one in self._connections.values() if one.node == node]:
             del self._connections[connection.number]
             if not silent:
-                self._network.to_consumer(connection, self._lost, connection)
-        self._queue.after(self.settings.notice, self._notice)
+                self._network.to_consumer(connection, self._disconnect_consumer, connection)
+        self._queue.after(self.settings.notice, self._elect_coordinators)
 
     def recover(self, node: int) -> None:
         """Start a failed broker again; subsets without a coordinator get a new election."""
@@ -224,13 +229,15 @@ class DraftCluster:
         self._start_broker(node)
         self.brokers[node].metadata.update(self.leaders)
         self._note(kind="recovered", node=node)
-        self._notice()
+        self._elect_coordinators()
 
     def move_group(self, group: str, node: int) -> None:
-        """Elect another broker as coordinator of a group's subset; the former coordinator's broker keeps running."""
+        """Elect another broker as the coordinator of a group's subset, while the broker of the former coordinator
+        runs.
+        """
         subset = subset_of(group)
         former = self.leaders[subset]
-        self._carry(former, self.brokers[former], self.brokers[former].resign(subset))
+        self._perform(former, self.brokers[former], self.brokers[former].resign(subset))
         self._elect(subset, node, took_over=True)
         self._publish({subset: node})
 
@@ -240,7 +247,9 @@ class DraftCluster:
         self._queue.after(seconds, self._refusing.discard, node)
 
     def strike(self, when: Callable[[Moment], bool]) -> None:
-        """Fail the broker that performs the first action for which ``when`` is true, directly after that action."""
+        """Fail a broker directly after the first action for which ``when`` is true. It is the broker that performed
+        this action.
+        """
         self._strike = when
 
     def send(self, consumer: str, link: int, request: Request) -> None:
@@ -279,8 +288,10 @@ class DraftCluster:
             answer_gap=self.settings.answer_gap,
         )
 
-    def _notice(self) -> None:
-        """As the controller, elect a coordinator for each subset without one, and send the metadata to all brokers."""
+    def _elect_coordinators(self) -> None:
+        """Act as the controller: elect a coordinator for each subset without one, and send the metadata to all
+        brokers.
+        """
         if not self.brokers:
             return
         living = sorted(self.brokers)
@@ -296,7 +307,7 @@ class DraftCluster:
     def _elect(self, subset: int, node: int, *, took_over: bool) -> None:
         self.leaders[subset] = node
         if (broker := self.brokers.get(node)) is not None:  # the broker may have failed during an earlier election
-            self._carry(node, broker, broker.elect(subset, self.now, took_over=took_over))
+            self._perform(node, broker, broker.elect(subset, self.now, took_over=took_over))
 
     def _publish(self, elected: Mapping[int, int]) -> None:
         for node, broker in self.brokers.items() if elected else ():
@@ -305,8 +316,8 @@ class DraftCluster:
 
     # --- broker actions ---
 
-    def _carry(self, node: int, broker: Broker, actions: Actions) -> None:
-        """Perform a broker's actions in order; stop if the broker fails."""
+    def _perform(self, node: int, broker: Broker, actions: Actions) -> None:
+        """Perform the actions of a broker in order; stop if the broker fails."""
         for action in actions:
             if self.brokers.get(node) is not broker:
                 return
@@ -333,7 +344,7 @@ class DraftCluster:
                 self._act(node, "kept", "offsets")
             case Cut(number):
                 if (connection := self._connections.pop(number, None)) is not None:
-                    self._network.to_consumer(connection, self._lost, connection)
+                    self._network.to_consumer(connection, self._disconnect_consumer, connection)
                     self._act(node, "cut", consumer=connection.consumer)
             case Answer(number, response):
                 self._answer(node, number, response)
@@ -369,7 +380,7 @@ class DraftCluster:
         return moment
 
     def _serve(self, connection: DraftConnection) -> None:
-        """Handle the next request of a connection, unless the previous request is still pending."""
+        """Handle the next request of a connection; do nothing while the previous request is pending."""
         if connection.busy or not connection.inbox or connection.number not in self._connections:
             return
         connection.busy = True
@@ -378,7 +389,7 @@ class DraftCluster:
         generation = None if isinstance(request, ConsumerMetadataRequest) else getattr(request, "generation", None)
         self._act(node, "received", name(request), connection.consumer, generation=generation)
         if self.brokers.get(node) is broker:
-            self._carry(node, broker, broker.handle(connection.number, request, self.now))
+            self._perform(node, broker, broker.handle(connection.number, request, self.now))
 
     # --- the network ---
 
@@ -391,7 +402,7 @@ class DraftCluster:
         if connection.node in self._mute or (connection.consumer, connection.link) not in self._links:
             return
         if connection.node not in self.brokers or connection.node in self._refusing:
-            self._network.to_consumer(connection, self._lost, connection)
+            self._network.to_consumer(connection, self._disconnect_consumer, connection)
             return
         self._connections[connection.number] = connection
         consumer = self.consumers[connection.consumer]
@@ -406,17 +417,17 @@ class DraftCluster:
         self._serve(connection)
 
     def _close(self, connection: DraftConnection) -> None:
-        """Close a connection from the consumer's side."""
+        """Close a connection on behalf of the consumer."""
         self._links.pop((connection.consumer, connection.link), None)
         self._network.to_broker(connection, self._closed, connection)
 
     def _closed(self, connection: DraftConnection) -> None:
         if self._connections.pop(connection.number, None) is not None:
             broker = self.brokers[connection.node]
-            self._carry(connection.node, broker, broker.disconnected(connection.number, self.now))
+            self._perform(connection.node, broker, broker.disconnected(connection.number, self.now))
 
-    def _lost(self, connection: DraftConnection) -> None:
-        """Close a connection that the broker has closed or refused, or whose broker is down."""
+    def _disconnect_consumer(self, connection: DraftConnection) -> None:
+        """Tell the consumer that its connection is closed: by the broker, refused, or because the broker is down."""
         self._deliver(connection.consumer, self._connection_ended, connection)
 
     def _connection_ended(self, connection: DraftConnection, now: float) -> Effects:
@@ -432,16 +443,16 @@ class DraftCluster:
         if consumer in self._frozen:
             self._frozen[consumer].append((what, with_))
         else:
-            self._carry_consumer(consumer, what(*with_, self.now))
+            self._perform_consumer(consumer, what(*with_, self.now))
 
-    def _thaw(self, consumer: str) -> None:
-        """End a consumer's pause: deliver the messages that have arrived, then handle due timers."""
+    def _end_pause(self, consumer: str) -> None:
+        """End the pause of a consumer: deliver the messages that arrived during the pause, then handle due timers."""
         for what, with_ in self._frozen.pop(consumer, ()):
-            self._carry_consumer(consumer, what(*with_, self.now))
+            self._perform_consumer(consumer, what(*with_, self.now))
         due = self.consumers[consumer].deadline() <= self.now
-        self._carry_consumer(consumer, self.consumers[consumer].tick(self.now) if due else [])
+        self._perform_consumer(consumer, self.consumers[consumer].tick(self.now) if due else [])
 
-    def _carry_consumer(self, consumer: str, effects: Effects) -> None:
+    def _perform_consumer(self, consumer: str, effects: Effects) -> None:
         for effect in effects:
             match effect:
                 case Connect(link, node):
@@ -476,9 +487,9 @@ class DraftCluster:
             return
         del self._wakes[kind, subject]
         if kind == "broker" and subject in self.brokers:
-            self._carry(subject, self.brokers[subject], self.brokers[subject].tick(self.now))
+            self._perform(subject, self.brokers[subject], self.brokers[subject].tick(self.now))
         elif kind == "consumer" and subject not in self._frozen:
-            self._carry_consumer(subject, self.consumers[subject].tick(self.now))
+            self._perform_consumer(subject, self.consumers[subject].tick(self.now))
 
     def _consumer_moves(self, consumer: str) -> Callable[[Consuming, ConsumerEvent, Consuming], None]:
         def moved(before: Consuming, why: ConsumerEvent, after: Consuming) -> None:

@@ -1,7 +1,7 @@
 """A consumer of the draft protocol, sans-IO: responses and timers in, connections and requests out.
 
-A consumer sends at most one request at a time to the coordinator, and reads one record of each partition per poll. All
-times are in seconds.
+A consumer has at most one request in flight to the coordinator. Each poll reads one record of each partition. All times
+are in seconds.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class Options:
         heartbeat_frequency: heartbeats per session timeout.
         poll_interval: time between two polls.
         commit_interval: time between two commits.
-        backoff: time before a lost coordinator is looked up again.
+        backoff: time before the coordinator is looked up again after a failure.
         rejoins_with_id: whether JoinGroup contains the consumer id when the consumer rejoins.
         asks_first: whether the first request to a new coordinator is always a heartbeat, even if a JoinGroup was
-            pending at the old one; the draft describes both behaviours.
+            pending at the old coordinator. The draft describes both behaviours.
         background: whether heartbeats are sent during record processing, as since Kafka 0.10.1.
     """
 
@@ -71,7 +71,7 @@ class Connect:
     """The opening of a connection to a broker.
 
     Attributes:
-        link: the consumer's number for the connection.
+        link: the number that the consumer gave to the connection.
         node: broker id.
     """
 
@@ -81,7 +81,7 @@ class Connect:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """The sending of a request on a connection. ``link``: the consumer's number for the connection."""
+    """The sending of a request. ``link``: the number that the consumer gave to the connection."""
 
     link: int
     request: Request
@@ -89,7 +89,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """The closing of a connection. ``link``: the consumer's number for the connection."""
+    """The closing of a connection. ``link``: the number that the consumer gave to the connection."""
 
     link: int
 
@@ -116,15 +116,15 @@ class Consumer:
         name: name and host of the consumer.
         group: group id.
         topics: subscribed topics.
-        bootstrap: ids of the brokers that are asked for the coordinator, in turn.
+        bootstrap: ids of the brokers to which the consumer sends coordinator lookups, in turn.
         options: options of the consumer; the defaults if None.
         on_transition: callback for each state transition: old state, event, new state.
 
     Attributes:
         state: current state.
-        error: error because of which the consumer could not join; NONE if there is none.
-        consumer_id: id that the coordinator assigned; None before.
-        generation: current generation, -1 for none.
+        error: error of the failed join; NONE without a failure.
+        consumer_id: id that the coordinator assigned; None before the first response.
+        generation: current generation; -1 if the consumer is in none.
         partitions: assigned partitions.
         positions: partition -> next offset to read.
     """
@@ -154,7 +154,7 @@ class Consumer:
         self._forget()
 
     def _forget(self) -> None:
-        """Reset the state of the process."""
+        """Reset the state, as at the start of a process."""
         self.consumer_id, self.generation = None, -1
         self.partitions, self.positions = (), {}
         self._lookup: int | None = None  # link for the coordinator lookup
@@ -170,7 +170,7 @@ class Consumer:
 
     @property
     def owned(self) -> tuple[TopicPartition, ...]:
-        """The partitions that the consumer reads; () while it does not read."""
+        """The partitions that the consumer reads; empty while it does not read."""
         return self.partitions if self.state in CONSUMES else ()
 
     # --- events ---
@@ -187,7 +187,7 @@ class Consumer:
         return []
 
     def leave(self, now: float) -> Effects:
-        """Commit and close the connections; the draft has no LeaveGroup request."""
+        """Commit, and close the connections. The draft has no LeaveGroup request."""
         last: Effects = []
         if self.state is Consuming.MEMBER and self._is_idle() and self.positions:
             last = self._send(self._commit(), now)
@@ -235,7 +235,7 @@ class Consumer:
         return min(due, self._heartbeat_at, self._commit_at) if self._is_idle() else due
 
     def busy(self, until: float) -> None:
-        """Delay the next poll until the time ``until``, because records are being processed."""
+        """Delay the next poll until the time ``until``, because the application processes records."""
         self._poll_at = max(self._poll_at, until)
 
     # --- the coordinator: find, connect, send ---
@@ -249,7 +249,7 @@ class Consumer:
         return [Connect(self._lookup, node)]
 
     def _lose(self, now: float, backoff: float | None = None) -> Effects:
-        """Close the connections, and look up the coordinator again after ``backoff`` seconds (default: the option)."""
+        """Close the connections. Look up the coordinator after ``backoff`` seconds, by default ``Options.backoff``."""
         self._move(ConsumerEvent.LOST)
         links = [link for link in (self._lookup, self._link) if link is not None]
         self._lookup = self._link = self._waits = None
@@ -347,13 +347,13 @@ class Consumer:
         self._commit_at = now + self.options.commit_interval
 
     def _stop(self, now: float, *, save: bool = True) -> Effects:
-        """Stop reading for a rebalance; commit the offsets (if ``save``), then send JoinGroup."""
+        """Stop reading for a rebalance, commit the offsets if ``save``, and send JoinGroup."""
         self._move(ConsumerEvent.ILLEGAL_GENERATION)
         self._poll_at = inf
         return self._send(self._commit() if save and self.positions else self._join(), now)
 
     def _join_as_a_new_one(self, now: float) -> Effects:
-        """Join as a new consumer, because the group has removed this one."""
+        """Join as a new consumer, because the coordinator removed this one from the group."""
         self._move(ConsumerEvent.UNKNOWN)
         self.consumer_id, self.generation = None, -1
         self.partitions, self.positions = (), {}

@@ -1,7 +1,7 @@
 """The coordinator of one group, sans-IO: requests, timeouts and topic changes in, actions out.
 
-A coordinator reads from the store directly, and writes by actions. All other state is lost when its broker fails:
-joined members, dead members, unsent responses. All times are in seconds.
+A coordinator reads from the store directly, and writes with actions. The rest of its state is in memory only and is
+lost when its broker fails: joined members, dead members, unsent responses. All times are in seconds.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Member:
     """A member of the group.
 
     Attributes:
-        generation: last generation sent to the member; -1 for none.
-        connection: number of the connection of the member's last request; None for none.
+        generation: last generation that was sent to the member; -1 before the first one.
+        connection: number of the connection on which the last request of the member arrived, or None.
         dead: whether the member's session has expired.
-        warned: whether the member got IllegalGeneration in this rebalance.
+        warned: whether a heartbeat of the member was answered with IllegalGeneration in this rebalance.
     """
 
     generation: int
@@ -97,7 +97,7 @@ class Coordinator:
     # --- beginning and end ---
 
     def elected(self) -> Actions:
-        """Handle the election of this coordinator; requests are refused until ``loaded`` is called."""
+        """Handle the election of this coordinator. Until ``loaded`` is called, requests are refused."""
         return [self._move(Cause.ELECTED)]
 
     def loaded(self, now: float) -> Actions:
@@ -111,7 +111,7 @@ class Coordinator:
         return actions + self.topics_changed()
 
     def resign(self) -> Actions:
-        """Stop after another coordinator was elected; pending requests get NotCoordinatorForGroup."""
+        """Stop after another coordinator was elected. Pending requests are answered with NotCoordinatorForGroup."""
         waiting = [*self.parked, *(parked for parked, _ in self._outbox)]
         elsewhere = JoinGroupResponse(error=Error.NOT_COORDINATOR_FOR_GROUP)
         return [*self.lost(), *(Answer(parked.connection, elsewhere) for parked in waiting)]
@@ -151,7 +151,7 @@ class Coordinator:
         return self._prepare(Cause.JOIN) + self._rebalance_if_all_joined(now)
 
     def _join_error(self, request: JoinGroupRequest) -> Error:
-        """Return the error for which a JoinGroup is refused without a rebalance; NONE if the JoinGroup is accepted."""
+        """Return the error with which a JoinGroup is refused without a rebalance, or NONE if it is accepted."""
         if request.strategy not in STRATEGIES:
             return Error.UNKNOWN_PARTITIONING_STRATEGY
         if request.consumer_id is not None and request.consumer_id not in self.members.keys() | self._former:
@@ -192,7 +192,7 @@ class Coordinator:
     def _heartbeat_of_a_rebalance(self, consumer_id: str, good: bool, now: float) -> tuple[Error, Actions]:
         """Handle a heartbeat in the state Prepare for rebalance.
 
-        If the rebalance was caused only by a dead member, and that member's heartbeat is the first, it is cancelled.
+        A rebalance whose only cause is a dead member is cancelled if the next heartbeat comes from this member.
         """
         member = self.members[consumer_id]
         if good and member.dead and self._causes == {Cause.SILENCE} and not self._notified:
@@ -220,13 +220,15 @@ class Coordinator:
         return Error.ILLEGAL_GENERATION if consumer_id in self._former else Error.UNKNOWN_CONSUMER
 
     def _is_current(self, generation: int, member: Member) -> bool:
-        """Return whether ``generation`` is the current one, and was sent to the member in a JoinGroup response."""
+        """Return whether ``generation`` is the current generation and the member has received it in a JoinGroup
+        response.
+        """
         return generation == self.record.generation == member.generation
 
     # --- other events ---
 
     def topics_changed(self) -> Actions:
-        """Start a rebalance if the existing partitions of the group's topics differ from the assigned partitions."""
+        """Start a rebalance if the partitions of the group's topics are not the assigned partitions."""
         wanted = {(topic, number) for topic in self.record.topics for number in range(self._store.partitions(topic))}
         owned = {partition for share in self.record.ownership.values() for partition in share}
         return self._prepare(Cause.CHANGE) if self.members and wanted != owned else []
@@ -264,7 +266,10 @@ class Coordinator:
         return actions + self._rebalance_if_all_joined(now)
 
     def _prepare(self, cause: Cause) -> Actions:
-        """Start a rebalance, in which heartbeats get IllegalGeneration; do nothing in the state Rebalancing."""
+        """Start a rebalance; in the state Rebalancing do nothing.
+
+        From now on, heartbeats are answered with IllegalGeneration.
+        """
         noticed = Noticed(self.group, cause)
         match self.state:
             case Coordinating.REBALANCING:
@@ -278,7 +283,10 @@ class Coordinator:
                 return [noticed, self._move(cause)]
 
     def _rebalance_if_all_joined(self, now: float) -> Actions:
-        """Rebalance if each member has joined or is dead; for a member that rejoins without its id, wait for expiry."""
+        """Rebalance if every member has joined or is dead.
+
+        A member that rejoined without its id counts as missing until its old id expires.
+        """
         if self.state is not Coordinating.PREPARING:
             return []
         joined = {parked.request.consumer_id for parked in self.parked}
@@ -292,7 +300,9 @@ class Coordinator:
         return [Write(self.group, self.record), self._move(Cause.NO_MEMBER)]
 
     def _rebalance(self, now: float) -> Actions:
-        """Begin the next generation: assign the partitions to the joined members, write, and send the responses."""
+        """Begin the next generation: assign partitions to the joined members, write to the store, and send the
+        responses.
+        """
         round_, self.parked = self.parked, []
         ids = [parked.request.consumer_id or f"{self.group}-{self._uuid()}" for parked in round_]
         record = self._next_record({i: parked.request for i, parked in zip(ids, round_, strict=True)})
@@ -326,7 +336,7 @@ class Coordinator:
             self._sessions.forget(consumer_id)
 
     def _answer(self, now: float) -> Actions:
-        """Send the due JoinGroup responses and restart the sessions; after the last response, start the next round."""
+        """Send the due JoinGroup responses, and restart the sessions. After the last response, start the next round."""
         actions: Actions = []
         while self._outbox:
             parked, response = self._outbox.pop(0)
@@ -342,7 +352,10 @@ class Coordinator:
         return [*actions, self._move(Cause.ANSWERED), *self._next_round(now)]
 
     def _next_round(self, now: float) -> Actions:
-        """Handle the events that occurred while responses were sent; former members that joined then keep their ids."""
+        """Handle the events of the time in which responses were sent.
+
+        Former members that joined in this time keep their ids.
+        """
         late = {parked.request.consumer_id for parked in self.parked} & self._former
         self._former = set()
         for consumer_id in late - self.members.keys():

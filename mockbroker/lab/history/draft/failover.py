@@ -1,4 +1,4 @@
-"""Predicates for the five steps of a rebalance after which ``DraftCluster.strike`` can fail the coordinator."""
+"""Conditions for ``DraftCluster.strike``: the five steps of a rebalance after which the coordinator can fail."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The requests and responses of the draft protocol, which was never released and has no wire format.
 
-``consumer_id`` is None if the consumer has no id or does not send its id; ``generation`` is -1 for no generation.
+``consumer_id`` is None if the consumer has no id or does not send it. ``generation`` is -1 without a generation.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Offsets = Mapping[TopicPartition, int]  # partition -> next offset to read
 
 
 class Error(Enum):
-    """The errors of the draft protocol; Kafka's errors with the same names have other meanings."""
+    """The errors of the draft protocol. Kafka has errors with the same names and other meanings."""
 
     NONE = "none"
     ILLEGAL_GENERATION = "IllegalGeneration"
@@ -28,14 +28,14 @@ class Error(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMetadataRequest:
-    """A lookup of a group's coordinator, sent to any broker."""
+    """A lookup of the coordinator of a group; any broker can answer it."""
 
     group: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMetadataResponse:
-    """The response to a coordinator lookup. ``node``: broker id of the coordinator, -1 for none."""
+    """The response to a coordinator lookup. ``node``: broker id of the coordinator, or -1."""
 
     error: Error = Error.NONE
     node: int = -1
@@ -74,7 +74,7 @@ class HeartbeatRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatResponse:
-    """The response to a heartbeat; the error IllegalGeneration announces a rebalance."""
+    """The response to a heartbeat. The error IllegalGeneration means that a rebalance has begun."""
 
     error: Error = Error.NONE
 
@@ -106,7 +106,7 @@ class OffsetFetchRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchResponse:
-    """The response with committed offsets; partitions without a committed offset are omitted."""
+    """The response with committed offsets. Partitions without a committed offset are left out."""
 
     error: Error = Error.NONE
     offsets: Offsets = field(default_factory=dict)
@@ -118,7 +118,7 @@ Response = ConsumerMetadataResponse | JoinGroupResponse | HeartbeatResponse | Of
 
 
 def answer_to(request: GroupRequest, error: Error) -> Response:
-    """Return a response to ``request`` with an error code and no other fields."""
+    """Return a response to ``request`` that has only an error code."""
     match request:
         case JoinGroupRequest():
             return JoinGroupResponse(error=error)

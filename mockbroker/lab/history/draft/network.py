@@ -18,12 +18,12 @@ class DraftConnection:
     Attributes:
         number: connection number in the cluster.
         consumer: name of the consumer.
-        link: the consumer's number for the connection.
+        link: the number that the consumer gave to the connection.
         node: broker id.
-        there: arrival time of the last message to the broker, seconds.
-        back: arrival time of the last message to the consumer, seconds.
+        there: time at which the last message to the broker arrives, seconds.
+        back: time at which the last message to the consumer arrives, seconds.
         busy: whether a request is pending at the broker.
-        inbox: received requests that wait until the pending request has its response.
+        inbox: received requests, which wait until the pending request is answered.
     """
 
     number: int
@@ -49,12 +49,12 @@ class Network:
         self._delay = delay
 
     def to_broker(self, connection: DraftConnection, what: Callable[..., None], *with_: Any) -> None:
-        """Send a message to the broker: call ``what(*with_)`` when it arrives, after all earlier messages."""
+        """Send a message to the broker. When it arrives, after all earlier messages, ``what(*with_)`` is called."""
         connection.there = max(connection.there, self._arrival(connection))
         self._queue.at(connection.there, what, *with_)
 
     def to_consumer(self, connection: DraftConnection, what: Callable[..., None], *with_: Any) -> None:
-        """Send a message to the consumer: call ``what(*with_)`` when it arrives, after all earlier messages."""
+        """Send a message to the consumer. When it arrives, after all earlier messages, ``what(*with_)`` is called."""
         connection.back = max(connection.back, self._arrival(connection))
         self._queue.at(connection.back, what, *with_)
 

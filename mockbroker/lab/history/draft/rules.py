@@ -17,7 +17,7 @@ from mockbroker.lab.history.draft.messages import (
 
 
 class Consuming(Enum):
-    """The states of a consumer; it reads records in MEMBER and REDISCOVERING."""
+    """The states of a consumer. It reads records only in MEMBER and REDISCOVERING."""
 
     DOWN = "Down"
     STARTING = "Start up & discover co-ordinator"
@@ -116,11 +116,13 @@ Why = TypeVar("Why", ConsumerEvent, Cause)
 
 
 class IllegalTransition(RuntimeError):
-    """A state transition that is not in the transition table."""
+    """A change of state that is not in the transition table."""
 
 
 def move(table: Mapping[tuple[State, Why], State], state: State, why: Why) -> State:
-    """Return the state that follows ``state`` on ``why``. Raises: IllegalTransition if it is not in the table."""
+    """Return the state after ``state`` because of ``why``. Raises: IllegalTransition if the table has no such
+    transition.
+    """
     if (state, why) not in table:
         raise IllegalTransition(f"no transition from {state.value!r} on {why.value!r}")
     return table[state, why]

@@ -1,6 +1,6 @@
-"""The store of the draft protocol, which models ZooKeeper: groups, offsets, topics, and watches on topics.
+"""The store of the draft protocol, a model of ZooKeeper: groups, offsets, topics, and watches on topics.
 
-Writes are atomic. The store survives all broker failures.
+Writes are atomic. The store never fails.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class GroupRecord:
     Attributes:
         generation: generation number.
         topics: subscribed topics of all members.
-        strategy: name of the assignment strategy, None before the first generation.
+        strategy: name of the assignment strategy; None before the first generation.
         session_timeout: maximum session timeout of the members, seconds.
         hosts: consumer id -> host of the consumer.
         ownership: consumer id -> assigned partitions.
@@ -34,9 +34,9 @@ class GroupRecord:
 
 
 class Store:
-    """The store, shared by all brokers.
+    """The store that all brokers use.
 
-    Watches are permanent, as if a notified broker set its watch again.
+    A watch is permanent, as if the broker set it again after each notification.
 
     Attributes:
         reads: number of reads of groups.
@@ -88,16 +88,16 @@ class Store:
         return {node for nodes in self._watches.values() for node in nodes}
 
     def watch(self, topic: str, node: int) -> None:
-        """Set a watch: the broker ``node`` is notified when the topic is created or grows."""
+        """Set a watch: the broker ``node`` is notified when the topic is created or gets more partitions."""
         self._watches.setdefault(topic, set()).add(node)
 
     def session_ends(self, node: int) -> None:
-        """Remove the watches of a broker whose session has ended."""
+        """Remove the watches of a broker, whose session has ended."""
         for nodes in self._watches.values():
             nodes.discard(node)
 
     def dump(self) -> dict[str, Any]:
-        """Return the content of the store, by topic and by group, as a JSON object."""
+        """Return the content of the store as a JSON object, by topic and by group."""
         return {
             "topics": {
                 topic: {
@@ -124,7 +124,7 @@ class Store:
 
     @classmethod
     def load(cls, dumped: Mapping[str, Any]) -> Store:
-        """Return a store with the content that ``dump`` returned."""
+        """Return a store with the content in the result of ``dump``."""
         store = cls({topic: content["partitions"] for topic, content in dumped["topics"].items()})
         for group, content in dumped["groups"].items():
             store._groups[group] = GroupRecord(

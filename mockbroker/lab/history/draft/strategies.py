@@ -1,4 +1,4 @@
-"""The assignment strategies of the coordinator, which are part of the broker."""
+"""The assignment strategies of the draft, which are part of the broker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def assign(
     Args:
         strategy: name of the strategy.
         members: consumer id -> subscribed topics.
-        partitions: topic -> number of partitions, 0 if the topic does not exist.
+        partitions: topic -> number of partitions; 0 for a topic that does not exist.
 
     Returns: consumer id -> assigned partitions.
     """

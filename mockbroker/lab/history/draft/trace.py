@@ -16,11 +16,11 @@ class Moment:
     Attributes:
         time: virtual time, seconds.
         kind: received, noticed, became, watched, wrote, kept, cut, answered, failed or recovered.
-        what: name of a message, cause, state, topic or group, according to the kind; "" for none.
-        node: broker id, None for a state change of a consumer.
-        consumer: name of the consumer that sent or gets the message, None for none.
-        error: error of the response, NONE for none.
-        generation: generation in the message or record, None for none.
+        what: name of a message, cause, state, topic or group, as the kind requires; "" if it needs none.
+        node: broker id; None for a state change of a consumer.
+        consumer: name of the consumer that sends or receives the message, or None.
+        error: error in the response, or NONE.
+        generation: generation in the message or record, or None.
     """
 
     time: float
@@ -42,7 +42,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """An interval in which a consumer considers itself the owner of a partition.
+    """An interval in which a consumer regards itself as the owner of a partition.
 
     Attributes:
         group: group id.
@@ -63,7 +63,7 @@ class Span:
 
 
 def owners(spans: Iterable[Span], group: str, time: float) -> dict[TopicPartition, list[str]]:
-    """Return partition -> consumers that own it at ``time``; partitions without an owner are omitted."""
+    """Return partition -> the consumers that own it at ``time``. Partitions without an owner are left out."""
     owners: dict[TopicPartition, list[str]] = {}
     for span in spans:
         if span.group == group and span.covers(time):
@@ -72,7 +72,7 @@ def owners(spans: Iterable[Span], group: str, time: float) -> dict[TopicPartitio
 
 
 def overlaps(spans: Iterable[Span]) -> list[tuple[Span, Span]]:
-    """Return the pairs of overlapping spans: two consumers of a group own the same partition at the same time."""
+    """Return the pairs of spans in which two consumers of a group own the same partition at the same time."""
     by_partition: dict[tuple[str, TopicPartition], list[Span]] = {}
     for span in sorted(spans, key=lambda span: span.since):
         by_partition.setdefault((span.group, span.partition), []).append(span)
@@ -86,7 +86,7 @@ def overlaps(spans: Iterable[Span]) -> list[tuple[Span, Span]]:
 
 
 def unowned(spans: Iterable[Span], group: str, partition: TopicPartition, begin: float, end: float) -> float:
-    """Return the time in seconds between ``begin`` and ``end`` during which the partition had no owner."""
+    """Return how long a partition had no owner between ``begin`` and ``end``, seconds."""
     held = sorted(
         (max(span.since, begin), min(span.until, end))
         for span in spans

@@ -1,1 +1,1 @@
-"""Scripted sans-IO clients, which follow Kafka's client protocols and retry as real clients do."""
+"""Scripted clients, sans-IO. They follow Kafka's client protocols and retry as real clients do."""

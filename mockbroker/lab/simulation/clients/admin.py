@@ -1,4 +1,4 @@
-"""An admin client: each operation sends one request to the broker that can handle the request."""
+"""An admin client. Each of its operations sends one request to a broker that can handle the request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mockbroker.lab.simulation.network import Wire
 
 
 class Admin(Client):
-    """A scripted admin client. The client ignores all responses, because the invariants check the responses.
+    """A scripted admin client. It ignores all responses, because invariant checkers check them.
 
     Attributes:
         connections: broker id -> connection.
@@ -28,7 +28,7 @@ class Admin(Client):
         self.connections: dict[int, Wire] = {}
 
     def find(self) -> None:
-        """Do nothing: an admin client has no coordinator."""
+        """Do nothing, because an admin client needs no coordinator."""
 
     def to(self, node: int, api_key: int, version: int, request: object, then: Callable[..., None]) -> None:
         if node not in self.cluster().nodes:

@@ -1,4 +1,4 @@
-"""A consumer of the classic protocol, eager or cooperative, dynamic or static."""
+"""A consumer of the classic protocol: eager or cooperative, dynamic or static."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ LOST = (E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION)  # errors after which the mem
 class ClassicClient(Reader):
     """A member of the classic protocol.
 
-    A static member keeps ``seen_in``, ``gave_up_in`` and ``reported`` over a restart, because it rejoins without a
+    A static member keeps ``seen_in``, ``gave_up_in`` and ``reported`` when it restarts, because it rejoins without a
     rebalance. A dynamic member resets these attributes together with its member id.
 
     Attributes:
         state: AWAY, JOINING, SYNCING or STABLE.
         beating: whether a heartbeat is in flight.
-        outdated: whether the JoinGroup or SyncGroup in flight is obsolete; the member rejoins after the response.
-        seen_in: generation -> topic -> number of partitions when the member joined that generation. Entries are kept
-            until a generation is stable, because an unwritten generation may be followed by the previous generation.
-        gave_up_in: generation in which the member revoked partitions and has to rejoin; -1 for none.
-        reported: partitions that, as far as the group's leader knows, the member may own.
+        outdated: whether the member has to rejoin after the response to the JoinGroup or SyncGroup in flight.
+        seen_in: generation -> topic -> number of partitions when the member joined this generation. Entries are kept
+            until a generation is stable: a generation that was not written may be followed by the previous one.
+        gave_up_in: generation in which the member revoked partitions, so that it has to rejoin; -1 if there is none.
+        reported: partitions that the member may own, as far as the group leader knows.
     """
 
     member_id = ""
@@ -61,7 +61,7 @@ class ClassicClient(Reader):
 
     @property
     def strategy(self) -> str:
-        """The protocol name that JoinGroup advertises: eager or cooperative."""
+        """The protocol name in JoinGroup requests: eager or cooperative."""
         return self.script.kind
 
     @property
@@ -83,7 +83,7 @@ class ClassicClient(Reader):
 
     @property
     def rebalancing(self) -> bool:
-        """Whether a JoinGroup or SyncGroup is in flight; as in Kafka's client, at most one request is."""
+        """Whether a JoinGroup or a SyncGroup is in flight. As in Kafka's client, there is never more than one."""
         waiting = self.coordinator.waiting if self.coordinator is not None else ()
         return any(call.ticket.api_key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP) for call, _, _ in waiting)
 
@@ -116,7 +116,7 @@ class ClassicClient(Reader):
         self.ask(ApiKey.JOIN_GROUP, self.script.version, request, self._joined, self.script.rebalance + JOIN_SLACK)
 
     def join_later(self) -> None:
-        """Send JoinGroup after a random backoff, unless a rejoin is already pending."""
+        """Send JoinGroup after a random backoff; do nothing if this is already scheduled."""
         if not self.rejoin_due:
             self.rejoin_due = True
             self.later(BACKOFF * self.dice.random(), self._join_if_due)
@@ -179,12 +179,15 @@ class ClassicClient(Reader):
         return (plans.cooperative if self.cooperates else plans.round_robin)(subscriptions, partitions)
 
     def see(self, partitions: Mapping[str, int]) -> None:
-        """Record the partition counts of topics (topic -> count) for this generation; known topics keep their count."""
+        """Record the partition counts of topics at the start of this generation.
+
+        ``partitions``: topic -> count. A topic that is already recorded keeps its count.
+        """
         self.seen_in = {**self.seen_in, self.generation: {**partitions, **self.seen}}
 
     @property
     def seen(self) -> Mapping[str, int]:
-        """Topic -> number of partitions, as recorded for the current generation."""
+        """The recorded partition counts of the current generation: topic -> number of partitions."""
         return self.seen_in.get(self.generation, {})
 
     def _synced(self, answer: SyncGroupResponse) -> None:
@@ -260,7 +263,7 @@ class ClassicClient(Reader):
             self.seen_in, self.gave_up_in, self.reported = {}, -1, frozenset()
 
     def leave(self) -> None:
-        """Leave the group; a static member stops without LeaveGroup, as Kafka's client does."""
+        """Leave the group. A static member stops without LeaveGroup, as Kafka's client does."""
         self.say("leaves")
         if self.coordinator is not None and self.member_id and self.script.instance is None:
             line = LeaveGroupRequest.Member(member_id=self.member_id, reason="closing")

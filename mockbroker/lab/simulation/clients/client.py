@@ -1,4 +1,6 @@
-"""The base class of the scripted clients: process lifecycle, connections, coordinator lookup, request timeouts."""
+"""The base class of scripted clients: start and end of the process, connections, coordinator lookup, request
+timeouts.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,13 @@ class Client:
         name: client name in the trace.
         topics: subscribed topics.
         up: whether the process runs.
-        life: number of starts; timers of an earlier start are ignored.
-        stands: virtual time in seconds at which a pause ends; a pause is like a garbage collection.
+        life: number of starts. Timers that were set before the last start are ignored.
+        stands: virtual time at which a pause of the process ends, seconds. A pause models a garbage collection.
         slow: additional network delay of each message, seconds.
-        fatal: name of the error that ended the process; "" for none.
+        fatal: name of the error that ended the process, or "".
         link: network link between the client and the brokers.
-        bootstrap: connection to any broker, None if not connected.
-        coordinator: connection to the coordinator, None if not connected.
+        bootstrap: connection to any broker, or None.
+        coordinator: connection to the coordinator, or None.
     """
 
     def __init__(
@@ -61,14 +63,14 @@ class Client:
         self.fatal = ""
         self.link = Link()
         self._finds = False  # whether another coordinator lookup is scheduled
-        self._unread: deque[tuple[Wire, Any, Any]] = deque()
+        self._queued_responses: deque[tuple[Wire, Any, Any]] = deque()
         self.bootstrap: Wire | None = None
         self.coordinator: Wire | None = None
 
     # --- the process ---
 
     def start(self) -> None:
-        """Start the process without state from earlier starts; do nothing if the process runs."""
+        """Start the process without state from earlier starts; do nothing if it is running."""
         if self.up:
             return
         self.up, self.fatal = True, ""
@@ -86,7 +88,7 @@ class Client:
 
     def stop(self) -> None:
         self.up = False
-        self._unread.clear()
+        self._queued_responses.clear()
         for connection in (self.bootstrap, self.coordinator):
             if connection is not None:
                 self.network.close(connection)
@@ -102,7 +104,10 @@ class Client:
         self.trace.add(self.queue.now, f"{self.name} {what}")
 
     def later(self, seconds: float, what: Callable[..., None], *with_: Any) -> None:
-        """Call ``what(*with_)`` after ``seconds``, or at the end of a pause; never after the process has ended."""
+        """Call ``what(*with_)`` after ``seconds``.
+
+        If the process is paused then, the call happens at the end of the pause; if it has ended, never.
+        """
         self.queue.after(seconds, self._now, self.life, what, with_)
 
     def _now(self, life: int, what: Callable[..., None], with_: tuple[Any, ...]) -> None:
@@ -116,24 +121,24 @@ class Client:
     # --- overridden by the kinds of clients ---
 
     def begin(self) -> None:
-        """Reset the state at the start of the process."""
+        """Set the state that a process has when it starts."""
 
     def ready(self) -> None:
-        """Continue after the coordinator was found."""
+        """Called when the coordinator is known."""
 
     def leave(self) -> None:
-        """Leave the group, if any, and stop the process."""
+        """Leave the group if the client is a member, and stop the process."""
         self.stop()
 
     @property
     def key(self) -> tuple[str, int]:
-        """The coordinator key of FindCoordinator: name and key type."""
+        """The key of the coordinator in FindCoordinator: name and key type."""
         return self.script.group, GROUP
 
     # --- finding the coordinator ---
 
     def find(self) -> None:
-        """Look up the coordinator through any broker."""
+        """Look up the coordinator at any broker."""
         self.drop_coordinator()
         if self.bootstrap is None:
             nodes = sorted(self._cluster().nodes)
@@ -195,9 +200,9 @@ class Client:
         timeout: float = 0.0,
     ) -> None:
         self.network.ask(to, api_key, version, request, then)
-        self.later(timeout or REQUEST_TIMEOUT, self._late, to, to.correlation)
+        self.later(timeout or REQUEST_TIMEOUT, self._on_request_timeout, to, to.correlation)
 
-    def _late(self, to: Wire, correlation: int) -> None:
+    def _on_request_timeout(self, to: Wire, correlation: int) -> None:
         """Close a connection if the request with ``correlation``, or an earlier request, still has no response."""
         if to.open and to.waiting and to.waiting[0][0].ticket.correlation_id <= correlation:
             self.say("waits no longer for an answer")
@@ -208,17 +213,17 @@ class Client:
         return self.script.delay * (0.5 + self.dice.random()) + self.slow
 
     def receive(self, connection: Wire, call: Any, response: Any) -> None:
-        """Handle a response; while the process is paused, queue the response."""
-        if self.queue.now < self.stands or self._unread:
-            self._unread.append((connection, call, response))
+        """Handle a response. While the process is paused, put the response into a queue instead."""
+        if self.queue.now < self.stands or self._queued_responses:
+            self._queued_responses.append((connection, call, response))
             self.later(0.0, self._read)
         elif self.up and connection.open:
             self._take(connection, call, response)
 
     def _read(self) -> None:
-        """Handle the responses that were queued during a pause, in order."""
-        while self._unread:
-            connection, call, response = self._unread.popleft()
+        """After a pause, handle the queued responses in order."""
+        while self._queued_responses:
+            connection, call, response = self._queued_responses.popleft()
             if self.up and connection.open:
                 self._take(connection, call, response)
 
@@ -228,7 +233,7 @@ class Client:
         then(response)
 
     def disconnected(self, connection: Wire) -> None:
-        """Handle a closed connection; its pending responses are lost."""
+        """Handle the closing of a connection. Responses that were pending on it are lost."""
         if connection is self.bootstrap:
             self.bootstrap = None
             if self.up and self.coordinator is None:

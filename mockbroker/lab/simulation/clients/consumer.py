@@ -95,7 +95,7 @@ class ConsumerClient(Reader):
             self.later(BACKOFF * self.dice.random(), self._reconcile)
 
     def _reconcile(self) -> None:
-        """Once the client polls, own exactly the assigned partitions, and report them in a heartbeat."""
+        """In a poll, own exactly the assigned partitions, and report them with a heartbeat."""
         if not self.polling:
             self.queue.at(self.polls_at, self._now, self.life, self._reconcile, ())
             return
@@ -110,7 +110,7 @@ class ConsumerClient(Reader):
         self.own(frozenset(places))
 
     def _lose(self) -> None:
-        """Drop all partitions; the next heartbeat joins the group from scratch."""
+        """Give up all partitions. The next heartbeat joins the group as a new member."""
         self.epoch = JOINING
         self.target = frozenset()
         self.reported = None

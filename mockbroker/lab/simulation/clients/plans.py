@@ -1,6 +1,6 @@
-"""Assignors for the leader of a classic group. Pure.
+"""Client-side assignors for the leader of a classic group. Pure.
 
-They differ from Kafka's assignors, which does not matter: the broker never inspects an assignment.
+They are simpler than Kafka's. This makes no difference, because the broker never reads an assignment.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Subscription:
     Attributes:
         topics: subscribed topics.
         owned: partitions that the member owns.
-        generation: generation that assigned the owned partitions; -1 for none.
+        generation: generation in which the member received them; -1 without owned partitions.
     """
 
     topics: tuple[str, ...]
@@ -60,7 +60,7 @@ def decoded_share(assignment: bytes) -> frozenset[Place]:
 
 
 def by_topic(share: frozenset[Place]) -> dict[str, list[int]]:
-    """Return a share as topic -> partitions, both sorted."""
+    """Return topic -> partitions for the partitions of one member; both are sorted."""
     partitions: dict[str, list[int]] = {}
     for topic, index in sorted(share):
         partitions.setdefault(topic, []).append(index)
@@ -68,15 +68,19 @@ def by_topic(share: frozenset[Place]) -> dict[str, list[int]]:
 
 
 def round_robin(members: Mapping[str, Subscription], partitions: Mapping[str, int]) -> dict[str, frozenset[Place]]:
-    """Assign each partition to the subscribed member with the fewest partitions; return member -> share."""
+    """Assign each partition to the subscribed member with the fewest partitions.
+
+    Returns: member -> its partitions.
+    """
     return _filled(members, partitions, {name: set() for name in sorted(members)})
 
 
 def cooperative(members: Mapping[str, Subscription], partitions: Mapping[str, int]) -> dict[str, frozenset[Place]]:
-    """Assign cooperatively; return member -> share.
+    """Assign partitions cooperatively: a partition that moves is unassigned until its owner has revoked it.
 
-    Members keep their partitions up to a fair share. A partition that moves stays unassigned until its owner has
-    revoked it.
+    Members keep their partitions, up to an equal number each.
+
+    Returns: member -> its partitions.
     """
     owners: dict[Place, tuple[int, str]] = {}
     for name, said in sorted(members.items()):

@@ -1,4 +1,4 @@
-"""The base class of clients that read partitions: positions, commits, and fetches of committed offsets."""
+"""The base class of clients that read partitions: positions, commits, and lookups of committed offsets."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Reader(Client):
     """A client that reads partitions and commits offsets.
 
     Attributes:
-        positions: partition -> next offset to read; only partitions whose committed offset was fetched.
+        positions: partition -> next offset to read. A partition without a fetched committed offset has no entry.
         owned: partitions that the client reads.
         wants: whether an OffsetFetch is in flight.
-        polls_at: virtual time in seconds before which the client does not poll.
+        polls_at: earliest virtual time of the next poll, seconds.
     """
 
     commit_version = 8
@@ -38,7 +38,7 @@ class Reader(Client):
 
     @property
     def identity(self) -> tuple[str, int]:
-        """The member id, and the generation or member epoch, that commits contain."""
+        """The membership fields of a commit: member id, and generation or member epoch."""
         raise NotImplementedError
 
     @property
@@ -46,7 +46,7 @@ class Reader(Client):
         return self.queue.now >= self.polls_at
 
     def own(self, share: frozenset[Place]) -> None:
-        """Read exactly the partitions in ``share`` from now on; added partitions start at their committed offsets."""
+        """Read exactly the partitions in ``share`` from now on. New partitions start at their committed offsets."""
         self.owned = share
         self.positions = {place: at for place, at in self.positions.items() if place in share}
         self.fetch_positions()
@@ -80,7 +80,7 @@ class Reader(Client):
         self.later(self.script.commit * (0.8 + 0.4 * self.dice.random()), self._poll)
 
     def polled(self) -> None:
-        """Advance the positions by some records and commit them."""
+        """Read some records, which advances the positions, and commit."""
         self.fetch_positions()
         if self.positions and self.may_commit:
             for place in self.positions:
@@ -115,14 +115,14 @@ class Reader(Client):
                     return
 
     def offsets_refused(self, error: int) -> None:
-        """Handle the error of an OffsetCommit or OffsetFetch."""
+        """Handle the error code of an OffsetCommit or OffsetFetch."""
         if error == NOT_YET:
             self.later(BACKOFF, self.fetch_positions)
         else:
             self.refused(error)
 
     def refused(self, error: int) -> None:
-        """Handle the error of any request."""
+        """Handle the error code of any request."""
         if error in NOT_HERE:
             self.find_later()
 

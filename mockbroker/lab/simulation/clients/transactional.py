@@ -1,4 +1,4 @@
-"""A producer that commits offsets of a group in transactions, and aborts some of them."""
+"""A producer that commits the offsets of a group in transactions, and aborts some transactions."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ ZOMBIES = 0.3  # probability that a fenced producer sends another request
 class Transactional(Client):
     """A transactional producer.
 
-    The producer sends InitProducerId, then for each transaction AddOffsetsToTxn, TxnOffsetCommit and EndTxn. After an
-    error it starts again with InitProducerId.
+    It sends InitProducerId. For each transaction it then sends AddOffsetsToTxn, TxnOffsetCommit and EndTxn. After an
+    error it begins with InitProducerId again.
 
     Attributes:
         producer: producer id and epoch; None before InitProducerId.
-        keeper: connection to the group coordinator; ``coordinator`` is the connection to the transaction coordinator.
+        keeper: connection to the group coordinator. (``coordinator`` is the connection to the transaction coordinator.)
         busy: whether a transaction is open.
-        offset: last offset sent in a TxnOffsetCommit.
-        former: producer id and epoch of the last InitProducerId, which the next InitProducerId fences; None at first.
+        offset: offset in the last TxnOffsetCommit.
+        former: producer id and epoch from the last InitProducerId, which the next one fences; None before the first.
     """
 
     former: tuple[int, int] | None = None
@@ -50,10 +50,10 @@ class Transactional(Client):
         return f"t{self.script.number}", TRANSACTION
 
     def ready(self) -> None:
-        self._anew()
+        self._init_producer()
 
-    def _anew(self) -> None:
-        """Send InitProducerId, for which the coordinator aborts an open transaction."""
+    def _init_producer(self) -> None:
+        """Send InitProducerId. If a transaction is open, the coordinator aborts it."""
         self.producer, self.busy = None, False
         request = InitProducerIdRequest(transactional_id=self.key[0], transaction_timeout_ms=TIMEOUT_MS)
         self.ask(ApiKey.INIT_PRODUCER_ID, 4, request, self._begun)
@@ -65,10 +65,10 @@ class Transactional(Client):
         self.producer = answer.producer_id, answer.producer_epoch
         former, self.former = self.former, self.producer
         if former is not None and self.dice.chance(ZOMBIES):
-            self.later(self.script.commit * self.dice.random(), self._haunt, *former)
+            self.later(self.script.commit * self.dice.random(), self._send_fenced, *former)
 
-    def _haunt(self, producer_id: int, epoch: int) -> None:
-        """Send requests with a fenced producer epoch, which the broker must refuse; the responses are ignored."""
+    def _send_fenced(self, producer_id: int, epoch: int) -> None:
+        """Send requests with a fenced producer epoch. The broker must refuse them; the client ignores the responses."""
         identity: dict[str, Any] = {
             "transactional_id": self.key[0],
             "producer_id": producer_id,
@@ -177,7 +177,7 @@ class Transactional(Client):
 
     def _again(self) -> None:
         if self.coordinator is not None and self.producer is None:
-            self._anew()
+            self._init_producer()
 
     def _drop_keeper(self) -> None:
         if self.keeper is not None:

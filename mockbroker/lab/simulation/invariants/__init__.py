@@ -1,4 +1,4 @@
-"""The invariants I1 to I19, each checked by one watcher that is independent of the broker's code."""
+"""The invariants I1 to I19. One checker, which uses no code of the broker, checks each invariant."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mockbroker.lab.simulation.watching import Watcher
 
 
 def watchers(longest_wait: float) -> list[Watcher]:
-    """Return new watchers for one run. ``longest_wait``: maximum time that a request may be pending, seconds."""
+    """Return new checkers for one run. ``longest_wait``: maximum time for which a request may be pending, seconds."""
     model = Model()
     return [
         OneOwner(),

@@ -15,8 +15,8 @@ from mockbroker.lab.simulation.watching import Broken, Watcher
 class Answered(Watcher):
     """The checker of I7 and I8.
 
-    Two requests need no response: a request whose connection was closed, and the SyncGroup of a removed member, which
-    Kafka drops.
+    Two kinds of request need no response: a request whose connection was closed, and a SyncGroup of a removed member,
+    which Kafka drops.
     """
 
     name = "I7"
@@ -43,11 +43,11 @@ class Answered(Watcher):
     def closed(self, broker: Broker, call: Call[Any], now: float) -> None:
         self._asked.pop(call.ticket, None)
 
-    def stood(self, seconds: float) -> None:
+    def stalled(self, seconds: float) -> None:
         for ticket, (call, since) in self._asked.items():
             self._asked[ticket] = call, since + seconds
 
-    def gone(self, broker: Broker, now: float) -> None:
+    def crashed(self, broker: Broker, now: float) -> None:
         self._asked.clear()
 
     def inspect(self, broker: Broker, now: float) -> None:
@@ -59,7 +59,9 @@ class Answered(Watcher):
                 raise self.broken(f"JoinGroup {ticket} has no response, but is not pending in its group")
 
     def _is_parked(self, broker: Broker, call: Call[Any]) -> bool:
-        """Return whether a JoinGroup, or a newer JoinGroup of the same member, is pending in its group."""
+        """Return whether a JoinGroup is still pending in its group, or was replaced by a newer one of the same
+        member.
+        """
         group = broker.groups.get_as(call.request.group_id, ClassicGroup)
         if group is None:
             return False

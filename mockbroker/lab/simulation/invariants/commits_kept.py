@@ -1,4 +1,4 @@
-"""I4: a commit that was acknowledged is never lost."""
+"""I4: an acknowledged commit is never lost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ class CommitsKept(Watcher):
         ] = {}  # pending OffsetFetch -> group -> committed offsets and unstable partitions
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """Store the offsets before an OffsetFetch: it must return these, even if it is handled in several slices."""
+        """Store the offsets before an OffsetFetch.
+
+        The OffsetFetch must return these offsets, even if it is handled in several slices.
+        """
         if call.ticket.api_key == ApiKey.OFFSET_FETCH:
             names = [group.group_id for group in call.request.groups]
             self._asked[call.ticket] = {name: (self.model.of(name), self.model.unstable(name)) for name in names}
@@ -62,8 +65,8 @@ class CommitsKept(Watcher):
     def acknowledged(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         self.model.acknowledged(call)
 
-    def back(self, broker: Broker, now: float) -> None:
-        """Check that each offset after a crash is the last acknowledged offset, or a later unacknowledged offset."""
+    def restarted(self, broker: Broker, now: float) -> None:
+        """Check each offset after a crash: it is the last acknowledged offset, or a later unacknowledged one."""
         held: dict[int, dict[Key, int]] = {}
         there: dict[Key, int] = {}
         for group_id, group in broker.groups.items():
@@ -80,7 +83,7 @@ class CommitsKept(Watcher):
         if wrong := self.model.adopt_held(held):
             raise self.broken(wrong)
 
-    def noted(self, broker: Broker, event: Event) -> None:
+    def journaled(self, broker: Broker, event: Event) -> None:
         if event.event == EventKind.DELETE:
             self.model.delete(event.group)
         elif event.event == EventKind.COMMIT and event.reason:

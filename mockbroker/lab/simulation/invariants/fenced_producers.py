@@ -14,9 +14,9 @@ Producer = tuple[int, int]  # producer id and epoch
 
 
 class FencedProducers(Watcher):
-    """The checker of I19. Records the producer of the last InitProducerId of each transactional id.
+    """The checker of I19. It records the last producer id and epoch of each transactional id.
 
-    A crash may undo an unacknowledged InitProducerId.
+    A crash may undo an InitProducerId that was not acknowledged.
 
     Source: Kafka's TransactionCoordinator.
     """
@@ -40,7 +40,7 @@ class FencedProducers(Watcher):
         if call.ticket.api_key == ApiKey.INIT_PRODUCER_ID and not response.error_code:
             self._durable[call.request.transactional_id] = response.producer_id, response.producer_epoch
 
-    def gone(self, broker: Broker, now: float) -> None:
+    def crashed(self, broker: Broker, now: float) -> None:
         self._newest = dict(self._durable)
 
     def _accepted(self, call: Call[Any]) -> None:

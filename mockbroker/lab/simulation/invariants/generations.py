@@ -16,11 +16,13 @@ from mockbroker.lab.simulation.watching import Origins, Watcher
 class Generations(Watcher):
     """The checker of I2.
 
-    A deleted group starts again at generation 0. In the consumer protocol, a member epoch starts at the group epoch.
+    A deleted group begins again at generation 0. In the consumer protocol, the epoch of a new member is the group
+    epoch.
 
-    A generation is written with the leader's SyncGroup. If its coordinator is lost earlier, the next coordinator uses
-    the same number again, as in Kafka (fixtures/failover, an_unwritten_generation_is_forgotten). Therefore only the
-    JoinGroup responses of one coordinator are compared with each other.
+    A generation is written when the leader's SyncGroup is handled. If the coordinator is lost before that, the next
+    coordinator uses the same generation number again, as in Kafka (fixtures/failover,
+    an_unwritten_generation_is_forgotten). Therefore JoinGroup responses are compared only with others of the same
+    coordinator.
     """
 
     name = "I2"
@@ -32,9 +34,9 @@ class Generations(Watcher):
         self._origins = Origins()
         self._members: dict[tuple[str, str], int] = {}
 
-    def noted(self, broker: Broker, event: Event) -> None:
+    def journaled(self, broker: Broker, event: Event) -> None:
         group = event.group
-        self._origins.noted(event)
+        self._origins.journaled(event)
         match event.event:
             case EventKind.LOAD:
                 self._loaded(group, event.generation)
@@ -53,7 +55,7 @@ class Generations(Watcher):
                 self._grows(event)
 
     def _loaded(self, group: str, generation: int) -> None:
-        """Check that a new coordinator has not loaded a generation before the last acknowledged generation."""
+        """Check that a new coordinator did not load a generation older than the last acknowledged one."""
         if generation < self._settled.get(group, generation):
             raise self.broken(
                 f"{group} was loaded in generation {generation}, but {self._settled[group]} was acknowledged"
@@ -61,13 +63,13 @@ class Generations(Watcher):
         self._reached[group] = generation
         self._returned.pop(group, None)
 
-    def gone(self, broker: Broker, now: float) -> None:
-        """Forget the unacknowledged generations, which a crash may undo."""
+    def crashed(self, broker: Broker, now: float) -> None:
+        """Forget the generations that were not acknowledged: a crash may undo them."""
         self._reached.clear()
         self._returned.clear()
-        self._origins.gone()
+        self._origins.crashed()
 
-    def back(self, broker: Broker, now: float) -> None:
+    def restarted(self, broker: Broker, now: float) -> None:
         for group, settled in self._settled.items():
             if group not in broker.groups:
                 raise self.broken(f"{group} is missing after a crash, but generation {settled} was acknowledged")

@@ -1,4 +1,4 @@
-"""I17: the leader of a classic group remains the leader if it rejoins in a rebalance."""
+"""I17: if the leader of a classic group rejoins in a rebalance, it remains the leader."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GONE = (EventKind.UNLOAD, EventKind.DELETE, EventKind.UPGRADE, EventKind.DOWNGRA
 
 
 class Leadership(Watcher):
-    """The checker of I17. Static members are identified by instance id, because leadership survives their restart.
+    """The checker of I17. It identifies a static member by its instance id, since leadership survives a restart.
 
     Source: Kafka's ClassicGroup (maybeElectNewJoinedLeader, replaceStaticMember).
     """
@@ -37,7 +37,7 @@ class Leadership(Watcher):
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         self._joining.pop(call.ticket, None)
 
-    def noted(self, broker: Broker, event: Event) -> None:
+    def journaled(self, broker: Broker, event: Event) -> None:
         group = broker.groups.get_as(event.group, ClassicGroup)
         if event.event in GONE:
             self._leaders.pop(event.group, None)
@@ -52,7 +52,7 @@ class Leadership(Watcher):
             elif event.event == EventKind.LOAD and group.leader:
                 self._leaders[event.group] = self._name(event.group, group.leader)
 
-    def gone(self, broker: Broker, now: float) -> None:
+    def crashed(self, broker: Broker, now: float) -> None:
         self._leaders.clear()
         self._joining.clear()
 

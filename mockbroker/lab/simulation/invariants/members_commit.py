@@ -1,4 +1,4 @@
-"""I6: only members commit, in their generation, at their coordinator; any client may commit to an empty group."""
+"""I6: only members commit, in their generation and at their coordinator. Any client may commit to an empty group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mockbroker.lab.simulation.watching import Watcher, is_away
 
 
 class MembersCommit(Watcher):
-    """The checker of I6. Uses the group's state before each request, and the ids of fenced and former members.
+    """The checker of I6. It uses the state of the group before each request, and the ids of former members.
 
     A TxnOffsetCommit without a member id may commit to any group (Kafka's rule for producers without group metadata).
     """
@@ -54,17 +54,17 @@ class MembersCommit(Watcher):
                     if not line.error_code and line.member_id:
                         self._fenced[request.group_id, line.member_id] = None
 
-    def noted(self, broker: Broker, event: Event) -> None:
+    def journaled(self, broker: Broker, event: Event) -> None:
         if event.event in (EventKind.LOAD, EventKind.DELETE):
             # a member that left during a rebalance may be a member again: the leave was not written yet
             self._fenced = {key: None for key in self._fenced if key[0] != event.group}
 
-    def gone(self, broker: Broker, now: float) -> None:
+    def crashed(self, broker: Broker, now: float) -> None:
         self._fenced.clear()
         self._refusals.clear()
 
     def _committed(self, broker: Broker, call: Call[Any], response: Any) -> None:
-        """Check that each slice of a commit was accepted or refused as the group's state before the slice requires."""
+        """Check that each slice of a commit was accepted or refused according to the state of the group before it."""
         errors = [partition.error_code for topic in response.topics for partition in topic.partitions]
         commit = f"a commit to {call.request.group_id} by {call.request.member_id!r}"
         for number, why in enumerate(self._refusals.pop(call.ticket, [])):

@@ -1,4 +1,4 @@
-"""I13: the size of the broker's state is limited by its clients; without clients the state is removed."""
+"""I13: the broker's state is limited by the number of clients, and is removed when there are no clients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OF_A_GROUP = 3  # maximum number of deadlines of a group, not counting the deadl
 
 
 class NothingLeft(Watcher):
-    """The checker of I13. Compares counts of deadlines, members and pending requests with their limits."""
+    """The checker of I13. It compares the numbers of deadlines, members and pending requests with their limits."""
 
     name = "I13"
 

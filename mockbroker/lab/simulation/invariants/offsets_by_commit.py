@@ -1,4 +1,4 @@
-"""I5: a committed offset changes only by a commit, an admin request or expiry."""
+"""I5: only a commit, an admin request or expiry changes a committed offset."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mockbroker.lab.simulation.watching import Watcher, is_away
 
 
 class OffsetsByCommit(Watcher):
-    """The checker of I5. Compares the broker's committed offsets with the model after each request."""
+    """The checker of I5. After each request it compares the committed offsets of the broker with the model."""
 
     name = "I5"
 
@@ -22,7 +22,7 @@ class OffsetsByCommit(Watcher):
         self._model = model
         self._in_use: list[str] = []
 
-    def noted(self, broker: Broker, event: Event) -> None:
+    def journaled(self, broker: Broker, event: Event) -> None:
         if event.event != EventKind.OFFSET_EXPIRE:
             return
         words = event.reason.split()  # "offset of TOPIC PARTITION expired"

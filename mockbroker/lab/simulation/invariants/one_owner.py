@@ -17,12 +17,14 @@ from mockbroker.lab.simulation.watching import Origins, Watcher, remove_group
 class OneOwner(Watcher):
     """The checker of I1.
 
-    Classic protocol: a partition has at most one owner in a generation.
+    Classic protocol: in a generation, a partition has at most one owner.
 
-    Consumer protocol (KIP-848): a member owns a partition from the assignment on, until the member reports the
-    partition as revoked or is removed. As in Kafka, two clients may still read the same partition, which is no
-    violation: a removed member reads until it learns of its removal, and a member that sends a full heartbeat while
-    reconciling reports its new partitions as not owned.
+    Consumer protocol (KIP-848): a member owns a partition from its assignment until it reports the partition as revoked
+    or is removed.
+
+    As in Kafka, two clients may still read the same partition, and this is no violation. A removed member reads until
+    it receives an error. A member that sends a full heartbeat during reconciliation reports its new partitions as not
+    owned.
     """
 
     name = "I1"
@@ -35,9 +37,9 @@ class OneOwner(Watcher):
         self._reads: dict[str, dict[str, frozenset[Any]]] = {}  # group -> member -> partitions
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """Remove the partitions that a member's heartbeat reports as revoked.
+        """Remove the partitions that a member reports as revoked in its heartbeat.
 
-        Heartbeats on an older connection are ignored.
+        A heartbeat is ignored if the member has sent a later one on a newer connection.
         """
         if call.ticket.api_key != ApiKey.CONSUMER_GROUP_HEARTBEAT:
             return
@@ -78,8 +80,8 @@ class OneOwner(Watcher):
             if given.setdefault(place, member) != member:
                 raise self.broken(f"{place} of {key} was assigned to {given[place]} and to {member}")
 
-    def noted(self, broker: Broker, event: Event) -> None:
-        self._origins.noted(event)
+    def journaled(self, broker: Broker, event: Event) -> None:
+        self._origins.journaled(event)
         match event.event:
             case EventKind.DELETE:
                 remove_group(self._given, event.group)
@@ -95,11 +97,11 @@ class OneOwner(Watcher):
         elif event.event in (EventKind.LEAVE, EventKind.EXPIRE):
             self._reads.get(event.group, {}).pop(event.member_id, None)
 
-    def gone(self, broker: Broker, now: float) -> None:
-        """Forget all assignments: a crash may undo rebalances that were not synced to disk."""
+    def crashed(self, broker: Broker, now: float) -> None:
+        """Forget all assignments: a crash may undo rebalances that were not synced."""
         self._given.clear()
         self._unloaded.clear()
-        self._origins.gone()
+        self._origins.crashed()
 
     # --- consumer ---
 

@@ -20,7 +20,7 @@ OF_TRANSACTIONS = (
 
 
 class OthersUntouched(Watcher):
-    """The checker of I15. Compares the fingerprints of all other groups before and after each request."""
+    """The checker of I15. Before and after each request it compares the fingerprints of all other groups."""
 
     name = "I15"
 
@@ -30,7 +30,7 @@ class OthersUntouched(Watcher):
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
         if call.ticket.api_key not in OF_TRANSACTIONS:
             mine = _group_of(call.request)
-            self._prints = {name: _print(group) for name, group in broker.groups.items() if name != mine}
+            self._prints = {name: _fingerprint(group) for name, group in broker.groups.items() if name != mine}
 
     def resumed(self, broker: Broker, call: Call[Any], now: float) -> None:
         self.before(broker, call, now)
@@ -40,7 +40,7 @@ class OthersUntouched(Watcher):
             return
         for name, before in self._prints.items():
             group = broker.groups.get(name)
-            if group is None or _print(group) != before:
+            if group is None or _fingerprint(group) != before:
                 raise self.broken(f"group {name} was changed by a request for group {_group_of(call.request)!r}")
 
 
@@ -49,8 +49,8 @@ def _group_of(request: Any) -> str:
     return names[0] if names else getattr(request, "group_id", "")
 
 
-def _print(group: CoordinatedGroup) -> tuple[object, ...]:
-    """Return a fingerprint of a group: values that are cheap to read and that nearly every operation changes."""
+def _fingerprint(group: CoordinatedGroup) -> tuple[object, ...]:
+    """Return values of a group that are cheap to read, and of which almost every operation changes one."""
     offsets = group.offsets
     at: tuple[object, ...] = (group.generation, group.state_name)
     if (consumers := as_type(group, ConsumerGroup)) is not None:

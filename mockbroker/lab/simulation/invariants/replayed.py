@@ -1,4 +1,4 @@
-"""I11: replaying the records of __consumer_offsets results in the groups in memory."""
+"""I11: a replay of the records in __consumer_offsets results in the groups that are in memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ SETTLED = (State.STABLE, State.EMPTY)
 
 
 class Replayed(Watcher):
-    """The checker of I11. A classic group in a rebalance has no records but its offsets, so only these are compared."""
+    """The checker of I11. During a rebalance, a classic group has only its offsets in records, so only they are
+    compared.
+    """
 
     name = "I11"
 
@@ -46,11 +48,11 @@ class Replayed(Watcher):
             raise self.broken(f"{group_id} has records but is not in memory")
         offsets = _offsets(there)
         if written is None:
-            if any(offsets) or (_settled(there) and there.generation):
+            if any(offsets) or (_is_fully_written(there) and there.generation):
                 raise self.broken(f"{group_id} is in memory but has no records")
             return
         self._same(f"offsets of {group_id}", _offsets(written), offsets)
-        if _settled(there):
+        if _is_fully_written(there):
             self._same(group_id, _described(written), _described(there))
 
     def _same(self, what: str, written: object, there: object) -> None:
@@ -58,7 +60,7 @@ class Replayed(Watcher):
             raise self.broken(f"{what}: {written} according to the records, but {there} in memory")
 
 
-def _settled(group: CoordinatedGroup) -> bool:
+def _is_fully_written(group: CoordinatedGroup) -> bool:
     """Return whether the records of a group contain its whole state."""
     classic = as_type(group, ClassicGroup)
     return classic is None or classic.state in SETTLED

@@ -1,4 +1,6 @@
-"""I18: a member that does not revoke its partitions is fenced after its rebalance timeout, not earlier or later."""
+"""I18: a member that does not revoke its partitions is fenced after its rebalance timeout, neither earlier nor
+later.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ class Due:
     """A pending revocation.
 
     Attributes:
-        step: state of the member when the revocation began.
+        step: state of the member at the start of the revocation.
         since: broker time at which the timeout started, seconds.
         timeout: rebalance timeout of the member, seconds.
     """
@@ -36,8 +38,9 @@ class Due:
 class Revocations(Watcher):
     """The checker of I18.
 
-    The timeout starts when a member gets partitions to revoke, and starts again when another coordinator loads the
-    group. For a static member that has left, only the load starts the timeout, and the member's return ends it.
+    The rebalance timeout begins when a member is assigned to revoke partitions, and begins again when another
+    coordinator loads the group. For a static member that is away, it begins only with the load, and ends when the
+    member returns.
     Source: Kafka's GroupMetadataManager (scheduleConsumerGroupRebalanceTimeout, onLoaded).
     """
 
@@ -54,7 +57,7 @@ class Revocations(Watcher):
             for member in group.members.values():
                 self._update_due(group.group_id, member, now)
 
-    def noted(self, broker: Broker, event: Event) -> None:
+    def journaled(self, broker: Broker, event: Event) -> None:
         group, now = broker.groups.get_as(event.group, ConsumerGroup), event.time_ms / 1000
         match event.event:
             case EventKind.UNLOAD | EventKind.DELETE | EventKind.DOWNGRADE:
@@ -68,7 +71,7 @@ class Revocations(Watcher):
                 if event.reason.startswith(REASON):
                     self._fenced(event, due, now)
 
-    def gone(self, broker: Broker, now: float) -> None:
+    def crashed(self, broker: Broker, now: float) -> None:
         self._due.clear()
 
     def ticked(self, broker: Broker, now: float) -> None:

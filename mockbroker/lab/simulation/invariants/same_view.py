@@ -1,4 +1,4 @@
-"""I3: all members of a generation get the same leader and protocol, and the leader gets the list of all members."""
+"""I3: all members of a generation receive the same leader and protocol, and the leader receives all members."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from mockbroker.lab.simulation.watching import Watcher, remove_group
 
 @dataclass(slots=True)
 class View:
-    """The responses of one generation.
+    """The responses in one generation. A member's name is its instance id, or its member id if it is dynamic.
 
     Attributes:
         protocol: protocol in the responses.
         leader: name of the leader in the responses.
-        metadata: name of each member that got a JoinGroup response -> metadata in the member's JoinGroup.
+        metadata: name -> metadata in the member's JoinGroup, for each member with a JoinGroup response.
         listed: names of the members in the leader's JoinGroup response; None before that response.
-        shares: member name -> assignment in the leader's SyncGroup; None before that request.
+        shares: name -> assignment in the leader's SyncGroup; None before that request.
     """
 
     protocol: str | None
@@ -34,7 +34,7 @@ class View:
 
 
 class SameView(Watcher):
-    """The checker of I3. The name of a static member is its instance id, because its member id changes."""
+    """The checker of I3. It identifies a static member by its instance id, because its member id changes."""
 
     name = "I3"
 
@@ -50,7 +50,7 @@ class SameView(Watcher):
         for instance, member_id in group.static_members.items():
             self._names[group.group_id, member_id] = instance
 
-    def noted(self, broker: Broker, event: Event) -> None:
+    def journaled(self, broker: Broker, event: Event) -> None:
         match event.event:
             case EventKind.DELETE | EventKind.UPGRADE | EventKind.DOWNGRADE:
                 remove_group(self._views, event.group)
@@ -62,7 +62,7 @@ class SameView(Watcher):
             case _:
                 pass
 
-    def gone(self, broker: Broker, now: float) -> None:
+    def crashed(self, broker: Broker, now: float) -> None:
         self._views.clear()
         self._unloaded.clear()
 

@@ -1,4 +1,4 @@
-"""I10: a member without heartbeats is evicted after its session timeout, not earlier and not much later."""
+"""I10: a member without heartbeats is evicted at its session timeout, not earlier and not much later."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ SLACK = 0.05  # tolerance in seconds: journal times are whole milliseconds, and 
 
 
 class Sessions(Watcher):
-    """The checker of I10. Records when each member certainly renewed its session, and when it may have.
+    """The checker of I10.
 
-    A SyncGroup in state Stable renews the session only before Kafka 4.0, and a commit only in a classic group.
+    For each member it records when the session was certainly renewed, and when it may have been renewed. A SyncGroup in
+    the state Stable renews the session only before Kafka 4.0. A commit renews it only in a classic group.
     """
 
     name = "I10"
@@ -75,7 +76,7 @@ class Sessions(Watcher):
             classic = broker.groups.get_as(request.group_id, ClassicGroup) is not None
             self._record_renewal(request.group_id, request.member_id, now, certain=classic)
 
-    def noted(self, broker: Broker, event: Event) -> None:
+    def journaled(self, broker: Broker, event: Event) -> None:
         key = event.group, event.member_id
         now = event.time_ms / 1000
         if event.event == EventKind.EXPIRE and event.reason.startswith("no heartbeat"):

@@ -1,4 +1,4 @@
-"""I14: the described state of a group equals its actual state."""
+"""I14: descriptions of a group agree with its state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mockbroker.lab.simulation.watching import Watcher
 
 
 class Statistics(Watcher):
-    """The checker of I14. Compares admin responses, snapshots and the members in the journal with the groups."""
+    """The checker of I14. It compares admin responses, snapshots and the members in the journal with the groups."""
 
     name = "I14"
 
@@ -64,7 +64,7 @@ class Statistics(Watcher):
             )
             self._same(f"the protocol of {reported.group_id}", reported.protocol_data, classic.protocol)
 
-    def noted(self, broker: Broker, event: Event) -> None:
+    def journaled(self, broker: Broker, event: Event) -> None:
         members = self._members.setdefault(event.group, {})
         match event.event:
             case EventKind.JOIN:
@@ -81,7 +81,7 @@ class Statistics(Watcher):
             case _:
                 pass
 
-    def gone(self, broker: Broker, now: float) -> None:
+    def crashed(self, broker: Broker, now: float) -> None:
         self._members.clear()
 
     def inspect(self, broker: Broker, now: float) -> None:

@@ -22,9 +22,9 @@ STEPS = {
 
 
 class Transitions(Watcher):
-    """The checker of I12. Also checks the members: Empty has none, CompletingRebalance and Stable have at least one.
+    """The checker of I12. It also checks that Empty has no members, and CompletingRebalance and Stable have some.
 
-    PreparingRebalance may have no members, because the join phase continues after all members have left.
+    PreparingRebalance may have none, because the join phase continues after all members have left.
     """
 
     name = "I12"
@@ -33,12 +33,12 @@ class Transitions(Watcher):
         self._states: dict[str, str] = {}
         self._generations: dict[str, int] = {}
 
-    def noted(self, broker: Broker, event: Event) -> None:
+    def journaled(self, broker: Broker, event: Event) -> None:
         if event.event == EventKind.UNLOAD:
             self._states.pop(event.group, None)
             self._generations.pop(event.group, None)
 
-    def gone(self, broker: Broker, now: float) -> None:
+    def crashed(self, broker: Broker, now: float) -> None:
         self._states.clear()
         self._generations.clear()
 

@@ -46,7 +46,7 @@ class Checked:
         self.calls = 0
 
     def note(self, event: EventKind, generation: int = -1) -> None:
-        self.watcher.noted(self.broker, Event(time_ms=0, event=event, group="g", generation=generation))
+        self.watcher.journaled(self.broker, Event(time_ms=0, event=event, group="g", generation=generation))
 
     def answer(self, key: int, request: Any, response: Any) -> tuple[Call[Any], Any]:
         """The broker has an answer; it leaves with ``acknowledge``."""
@@ -191,7 +191,7 @@ class Led(Checked):
 
     def begin(self, generation: int, leader: str) -> None:
         event = Event(time_ms=0, event=EventKind.GENERATION, group="g", generation=generation, leader=leader)
-        self.watcher.noted(self.broker, event)
+        self.watcher.journaled(self.broker, event)
 
 
 def test_joined_leader_must_stay_leader():
@@ -237,7 +237,7 @@ class Revoking(Checked):
         event = Event(
             time_ms=round(at * 1000), event="expire", group="g", member_id=member_id, reason=f"{REASON} in time"
         )
-        self.watcher.noted(self.broker, event)
+        self.watcher.journaled(self.broker, event)
 
 
 def test_partitions_are_not_given_up_in_the_rebalance_timeout():
@@ -295,9 +295,9 @@ class Undecided(Checked):
         request = TxnOffsetCommitRequest(group_id="g", producer_id=1, topics=[asked])
         self.acknowledge(self.answer(TXN_OFFSET_COMMIT, request, TxnOffsetCommitResponse(topics=[topic])))
         self.answer(END_TXN, EndTxnRequest(producer_id=1, committed=True), EndTxnResponse())
-        self.watcher.gone(self.broker, NOW)
+        self.watcher.crashed(self.broker, NOW)
         self.offsets.store_transactional(1, 0, "t", 0, Committed(offset=5))
-        self.watcher.back(self.broker, NOW)
+        self.watcher.restarted(self.broker, NOW)
         self.note("unload")
 
     def fetch(self, offset: int) -> None:
@@ -325,7 +325,7 @@ def test_transaction_that_is_open_when_its_group_is_loaded():
     undecided = Undecided()
     undecided.note("load")
     undecided.fetch(-1)
-    undecided.watcher.noted(
+    undecided.watcher.journaled(
         undecided.broker, Event(time_ms=0, event="commit", group="g", offsets={"t": {0: 5}}, reason="a transaction")
     )
     undecided.fetch(5)
