@@ -24,13 +24,6 @@ PLANTED = (
         "return len(self.partitions()) + partitions <= MAX_PARTITIONS",
     ),
     Planted(
-        "a topic that is named twice is answered twice",
-        "Metadata",
-        "mockbroker.broker.handlers.metadata",
-        "names = dict.fromkeys(topic.name for topic in requested if topic.name is not None)",
-        "names = [topic.name for topic in requested if topic.name is not None]",
-    ),
-    Planted(
         "names are looked for in a list",
         "DeleteGroups",
         "mockbroker.broker.handlers.delete_groups",
@@ -86,5 +79,12 @@ PLANTED = (
         "mockbroker.broker.handlers.offset_delete",
         "_delete(broker, group, topic, subscribed, topics",
         "_delete(broker, group, topic, broker.groups.types.of(group).subscribed_topics(group), topics",
+    ),
+    Planted(
+        "a topic that is named twice is answered twice",
+        "Metadata",
+        "mockbroker.broker.handlers.metadata",
+        "names = dict.fromkeys(topic.name for topic in requested if topic.name is not None)",
+        "names = [topic.name for topic in requested if topic.name is not None]",
     ),
 )

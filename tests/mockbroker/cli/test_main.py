@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from commands import command
+from effort import every
 from golden import ROOT
 
 import mockbroker as package
@@ -59,7 +60,7 @@ def ended(arguments: list[str], stdout: int) -> tuple[int, bytes]:
     return process.returncode, b"".join(line for line in said.splitlines(True) if not line.endswith(b" failed\n"))
 
 
-@pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
+@pytest.mark.parametrize("arguments", every(3, PRINTING), ids=" ".join)
 def test_closed_stdout_pipe_ends_quietly(arguments: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
@@ -79,7 +80,7 @@ def test_serve_without_a_reader_is_not_ready(unbuffered: str) -> None:
     assert said == b"mockbroker: error: cannot report that the cluster is ready: cannot write stdout: Broken pipe\n"
 
 
-@pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
+@pytest.mark.parametrize("arguments", every(3, PRINTING), ids=" ".join)
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
 def test_full_disk_is_reported(arguments: list[str]) -> None:
     assert ended(arguments, os.open("/dev/full", os.O_WRONLY)) == (

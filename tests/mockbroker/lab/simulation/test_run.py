@@ -20,7 +20,7 @@ from mockbroker.lab.simulation.script import Fault
 from mockbroker.lab.simulation.shrink import Shrinker
 from tests.mockbroker.lab.simulation.planted import BUGS
 
-PARTS, SEEDS, EVENTS = 10, amount(60, 300), 400
+PARTS, SEEDS, EVENTS = 10, amount(40, 300), 400
 FAILED_ONCE = [  # what was wrong
     "answer after its coordinator",
     "two JoinGroups at once",
