@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 from errors_page import conditions, named_by_handler, page, recorded
 from golden import ROOT
@@ -10,11 +12,12 @@ from kwire import APIS, ErrorCode
 from kwire.apikeys import ApiKey
 from mockbroker.broker.handlers import HANDLERS
 
-PAGE = page()
+made = cache(page)  # not at import: every process of pytest-xdist imports this file
+errors_recorded = cache(recorded)
 
 
 def test_page_is_current() -> None:
-    assert (ROOT / "docs" / "errors.md").read_text("utf-8") == PAGE, "make docs"
+    assert (ROOT / "docs" / "errors.md").read_text("utf-8") == made(), "make docs"
 
 
 def test_conditions_are_of_served_apis() -> None:
@@ -23,12 +26,12 @@ def test_conditions_are_of_served_apis() -> None:
 
 @pytest.mark.parametrize("condition", [text for text in conditions().values() if text])
 def test_condition_is_in_the_page(condition: str) -> None:
-    assert f" {condition} |" in PAGE
+    assert f" {condition} |" in made()
 
 
 def test_recorded_error_is_marked() -> None:
-    assert ErrorCode.MEMBER_ID_REQUIRED in recorded()["JoinGroup"]
-    (row,) = {line for line in PAGE.splitlines() if line.startswith("| MEMBER_ID_REQUIRED |")}
+    assert ErrorCode.MEMBER_ID_REQUIRED in errors_recorded()["JoinGroup"]
+    (row,) = {line for line in made().splitlines() if line.startswith("| MEMBER_ID_REQUIRED |")}
     assert row.startswith("| MEMBER_ID_REQUIRED | 79 |  | yes | ")
 
 

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import layers_picture
 import pytest
 import rebalance_picture
 from golden import ROOT
-from usage_pages import attributes, pages
+from usage_pages import NAMES, attributes, pages
 
 from mockbroker.base.settings import Settings
 from mockbroker.lab.history.comparison import measure
 
-PAGES = pages()
+made = cache(pages)  # not at import: every process of pytest-xdist imports this file
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", NAMES)
 def test_page_is_current(name: str) -> None:
-    assert (ROOT / "docs" / name).read_text("utf-8") == PAGES[name], "make docs"
+    assert (ROOT / "docs" / name).read_text("utf-8") == made()[name], "make docs"
 
 
 def test_picture_is_current() -> None:

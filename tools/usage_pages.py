@@ -11,7 +11,7 @@ import dataclasses
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 
@@ -27,18 +27,15 @@ from mockbroker.base.kafka_settings import definitions
 from mockbroker.base.settings import SECRETS, Settings
 
 MADE = "Made by `make docs` from the code; not edited by hand."
+PACKAGES = ("kwire", "mockbroker")
+NAMES = ("command-line.md", "settings.md", "python-api.md", *(f"layers-{package}.svg" for package in PACKAGES))
 WIDTH = 100  # columns of help texts
 
 
 def pages() -> Mapping[str, str]:
     """Return the text of each page by its file name."""
-    makers: Mapping[str, Callable[[], Iterator[str]]] = {
-        "command-line.md": _command_line,
-        "settings.md": _settings,
-        "python-api.md": _python_api,
-    }
-    made = {name: "\n".join(make()) + "\n" for name, make in makers.items()}
-    return made | {f"layers-{package}.svg": picture(package) for package in ("kwire", "mockbroker")}
+    texts = ["\n".join(make()) + "\n" for make in (_command_line, _settings, _python_api)]
+    return dict(zip(NAMES, [*texts, *map(picture, PACKAGES)], strict=True))
 
 
 # --- the command line ---

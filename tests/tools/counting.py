@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import gc
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from cProfile import Profile
 
 
 class Calls:
-    """How many functions were called."""
+    """How many functions were called, known at the end of ``counted``."""
 
     def __init__(self) -> None:
         self.count = 0
-
-    def __call__(self, _: object, event: str, __: object) -> None:
-        self.count += event == "call"
 
 
 @contextmanager
 def counted() -> Iterator[Calls]:
     calls = Calls()
+    profile = Profile(subcalls=False, builtins=False)  # counts in C, several times as fast as sys.setprofile
     gc.collect()
     gc.disable()  # what it ends would be counted
-    sys.setprofile(calls)
+    profile.enable()
     try:
         yield calls
     finally:
-        sys.setprofile(None)
+        profile.disable()
         gc.enable()
+        calls.count = sum(entry.callcount for entry in profile.getstats())

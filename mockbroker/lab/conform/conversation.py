@@ -9,6 +9,7 @@ import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,7 @@ def load(path: Path) -> Conversation:
         raise ConversationError(f"a field is missing or has the wrong type: {error}") from error
 
 
+@lru_cache(maxsize=4096)
 def snake(name: str) -> str:
     """Convert Kafka's field name to snake_case: ``groupId`` -> ``group_id``."""
     name = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name)
