@@ -6,8 +6,10 @@ Every run of pytest in the environment loads this module, so nothing but pytest 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,12 +18,13 @@ if TYPE_CHECKING:
 
 MARK = "kafka"
 MARK_HELP = (
-    f"{MARK}(topics=None, config=None, brokers=1, listeners=(), users=None, clock='real'): configure the fixture "
-    "kafka_cluster: topics (name to number of partitions), config (broker settings by Kafka's names, such as "
+    f"{MARK}(topics=None, config=None, brokers=1, listeners=(), users=None, clock='real', as_version=None, "
+    "data_dir=None, port=0): configure the fixture kafka_cluster: topics (name to number of partitions), config "
+    "(broker settings by Kafka's names, such as "
     '{"group.max.size": 2}), number of brokers, listeners (such as "SASL_SSL"), users (name to password), '
-    'clock ("manual" for a stopped clock that the test advances).'
+    'clock ("manual" for a stopped clock that the test advances), as_version (the Kafka release to emulate, such as '
+    '"3.9"), data_dir (a relative path is below the tmp_path of the test), port of broker 0 (broker n: port + n).'
 )
-MARK_ARGUMENTS = {"topics", "config", "brokers", "listeners", "users", "clock"}
 
 # Kafka's defaults suit production. A test should not wait 3 s for more members, 6 s until a dead member is evicted, or
 # 0.1 s until a failed authentication is answered.
@@ -30,6 +33,8 @@ TEST_CONFIG = {
     "group.initial.rebalance.delay.ms": 0,
     "group.min.session.timeout.ms": 10,
 }
+
+MERGED = {"topics", "config", "users"}  # arguments of which several marks are merged
 
 _USED = pytest.StashKey["ThreadCluster"]()
 
@@ -41,12 +46,10 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def kafka_cluster(request: pytest.FixtureRequest, _kafka_threads: _Threads) -> Iterator[ThreadCluster]:
     """Return a Kafka cluster without data; ``@pytest.mark.kafka(...)`` sets topics, settings and brokers."""
-    brokers, topics, config, listeners, users, clock = _mark_arguments(request.node)
-    thread = _kafka_threads.get(brokers)
-    cluster = thread.start_over(topics, TEST_CONFIG | config, listeners, users, clock)
-    request.node.stash[_USED] = cluster
-    yield cluster
-    _kafka_threads.check(brokers)
+    options = _mark_arguments(request.node)
+    with _own_cluster(options, request) if options.own else _kafka_threads.cluster(options) as cluster:
+        request.node.stash[_USED] = cluster
+        yield cluster
 
 
 @pytest.fixture
@@ -67,13 +70,14 @@ def kafka_cluster_factory() -> Iterator[Callable[..., ThreadCluster]]:
             listeners: Iterable[str] = (),
             users: Mapping[str, str] | None = None,
             clock: str = "real",
+            as_version: str | None = None,
+            data_dir: str | Path | None = None,
+            port: int = 0,
         ) -> ThreadCluster:
-            merged = TEST_CONFIG | dict(config or {})
-            return stack.enter_context(
-                run_cluster(
-                    brokers=brokers, topics=topics, config=merged, listeners=listeners, users=users, clock=clock
-                )
+            options = _Options(
+                brokers, topics or {}, config or {}, listeners, users or {}, clock, as_version, data_dir, port
             )
+            return stack.enter_context(run_cluster(**options.arguments()))
 
         yield make
 
@@ -102,11 +106,50 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
+@dataclass(frozen=True)
+class _Options:
+    """The arguments of a mark or of the factory, which are those of ``run_cluster``.
+
+    Attributes:
+        as_version: The Kafka release to emulate; None for the default.
+    """
+
+    brokers: int = 1
+    topics: Mapping[str, int] = field(default_factory=dict)
+    config: Mapping[str, object] = field(default_factory=dict)
+    listeners: Iterable[str] = ()
+    users: Mapping[str, str] = field(default_factory=dict)
+    clock: str = "real"
+    as_version: str | None = None
+    data_dir: str | Path | None = None
+    port: int = 0
+
+    @property
+    def own(self) -> bool:
+        """Whether the cluster needs its own thread: those that tests share have free ports and no data directory."""
+        return self.as_version is not None or self.data_dir is not None or self.port != 0
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the keyword arguments of ``run_cluster``."""
+        arguments = {each.name: getattr(self, each.name) for each in fields(self)}
+        if self.as_version is None:
+            del arguments["as_version"]
+        return arguments | {"config": TEST_CONFIG | dict(self.config)}
+
+
 class _Threads:
     """The broker threads of this process: one thread for each number of brokers that a test has requested."""
 
     def __init__(self) -> None:
         self._threads: dict[int, BrokerThread] = {}
+
+    @contextmanager
+    def cluster(self, options: _Options) -> Iterator[ThreadCluster]:
+        """Provide a new cluster in the thread for its number of brokers."""
+        thread = self.get(options.brokers)
+        config = TEST_CONFIG | dict(options.config)
+        yield thread.start_over(options.topics, config, options.listeners, options.users, options.clock)
+        self.check(options.brokers)
 
     def get(self, brokers: int) -> BrokerThread:
         from mockbroker.api.thread import BrokerThread
@@ -139,32 +182,34 @@ class _Threads:
             self._threads.popitem()[1].close()
 
 
-def _mark_arguments(
-    item: pytest.Item,
-) -> tuple[int, Mapping[str, int], dict[str, object], Iterable[str], Mapping[str, str], str]:
-    """Return the merged arguments of the test's marks: brokers, topics, config, listeners, users and clock.
+@contextmanager
+def _own_cluster(options: _Options, request: pytest.FixtureRequest) -> Iterator[ThreadCluster]:
+    """Run a cluster for one test, in a thread that no other test uses."""
+    from mockbroker.api.thread import run_cluster
+
+    arguments = options.arguments()
+    if options.data_dir is not None:
+        arguments["data_dir"] = request.getfixturevalue("tmp_path") / options.data_dir  # an absolute path is unchanged
+    with run_cluster(**arguments) as cluster:
+        yield cluster
+
+
+def _mark_arguments(item: pytest.Item) -> _Options:
+    """Return the merged arguments of the test's marks.
 
     Of several marks, the mark closest to the test takes precedence.
 
     Raises: TypeError if a mark contains positional or unknown arguments.
     """
-    brokers = 1
-    topics: dict[str, int] = {}
-    config: dict[str, object] = {}
-    listeners: Iterable[str] = ()
-    users: dict[str, str] = {}
-    clock = "real"
+    merged: dict[str, Any] = {}
+    names = [each.name for each in fields(_Options)]
     for mark in reversed(list(item.iter_markers(MARK))):
-        if mark.args or not set(mark.kwargs) <= MARK_ARGUMENTS:
-            invalid = [*map(repr, mark.args), *(name for name in mark.kwargs if name not in MARK_ARGUMENTS)]
+        if mark.args or not set(mark.kwargs) <= set(names):
+            invalid = [*map(repr, mark.args), *(name for name in mark.kwargs if name not in names)]
             raise TypeError(
                 f"invalid argument of @pytest.mark.{MARK}: {', '.join(invalid)}; "
-                f"expected keyword arguments of {', '.join(sorted(MARK_ARGUMENTS))}"
+                f"expected keyword arguments of {', '.join(sorted(names))}"
             )
-        brokers = mark.kwargs.get("brokers", brokers)
-        topics |= mark.kwargs.get("topics") or {}
-        config |= mark.kwargs.get("config") or {}
-        listeners = mark.kwargs.get("listeners", listeners)
-        users |= mark.kwargs.get("users") or {}
-        clock = mark.kwargs.get("clock", clock)
-    return brokers, topics, config, listeners, users, clock
+        for name, value in mark.kwargs.items():
+            merged[name] = merged.get(name, {}) | (value or {}) if name in MERGED else value
+    return _Options(**merged)

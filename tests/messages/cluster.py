@@ -316,7 +316,7 @@ ROWS = [
     Row("handle of a finished test", finished_test, "ClusterClosedError: this handle belongs to a test that has finished: use the handle of the current test"),
     Row("thread that has died", dead_thread, "ClusterClosedError: the broker's thread has died: TrioInternalError('internal error in Trio - please file a bug!')"),
     Row("forked process", forked, "ClusterClosedError: the cluster runs in process $PID, and this is process 0, forked from it: call the handle in the parent process; clients can connect to bootstrap_servers from any process"),
-    Row("positional argument of the mark", mark(3), "TypeError: invalid argument of @pytest.mark.kafka: 3; expected keyword arguments of brokers, clock, config, listeners, topics, users"),
-    Row("unknown argument of the mark", mark(broker=3), "TypeError: invalid argument of @pytest.mark.kafka: broker; expected keyword arguments of brokers, clock, config, listeners, topics, users"),
+    Row("positional argument of the mark", mark(3), "TypeError: invalid argument of @pytest.mark.kafka: 3; expected keyword arguments of as_version, brokers, clock, config, data_dir, listeners, port, topics, users"),
+    Row("unknown argument of the mark", mark(broker=3), "TypeError: invalid argument of @pytest.mark.kafka: broker; expected keyword arguments of as_version, brokers, clock, config, data_dir, listeners, port, topics, users"),
     Row("unknown name", lambda: mockbroker.open, "AttributeError: module 'mockbroker' has no attribute 'open'"),
 ]  # fmt: skip

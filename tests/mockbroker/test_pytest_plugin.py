@@ -124,6 +124,79 @@ def test_marks_and_factory(pytester: pytest.Pytester) -> None:
     run(pytester).assert_outcomes(passed=8)
 
 
+OWN_CLUSTERS = """
+    import socket
+    from pathlib import Path
+
+    import pytest
+    from kwire.messages.api_versions import ApiVersionsRequest
+    from plain_client import PlainClient
+
+    def free_port():
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            return listening.getsockname()[1]
+
+    PORT = free_port()
+
+    def newest_join(cluster):
+        with PlainClient(cluster.bootstrap_servers) as client:
+            keys = client.ask(ApiVersionsRequest(), 0).api_keys
+        return {each.api_key: each.max_version for each in keys}[11]
+
+    @pytest.mark.kafka(as_version="2.8", topics={"orders": 1})
+    class TestRelease:
+        def test_of_the_class(self, kafka_cluster):
+            assert newest_join(kafka_cluster) == 7
+            assert kafka_cluster.produce("orders", ["a"]) == [0]
+
+        @pytest.mark.kafka(as_version="4.2")
+        def test_of_the_test_wins(self, kafka_cluster):
+            assert newest_join(kafka_cluster) == 9
+
+        def test_is_new(self, kafka_cluster):
+            assert kafka_cluster.records("orders") == []
+
+    def test_default(kafka_cluster):
+        assert newest_join(kafka_cluster) == 9
+
+    @pytest.mark.kafka(port=PORT, config={"group.max.size": 2})
+    @pytest.mark.parametrize("number", [1, 2])
+    def test_port(kafka_cluster, number):
+        assert kafka_cluster.bootstrap_servers == f"127.0.0.1:{PORT}"
+        with PlainClient(kafka_cluster.bootstrap_servers) as client:
+            assert client.join("g").generation_id == 1
+
+    @pytest.mark.kafka(data_dir="state", topics={"orders": 1})
+    def test_data_dir(kafka_cluster, tmp_path):
+        kafka_cluster.produce("orders", ["a"])
+        assert (tmp_path / "state" / "mockbroker.json").exists()
+
+    def test_factory(kafka_cluster_factory, tmp_path):
+        one = kafka_cluster_factory(data_dir=tmp_path, topics={"orders": 1}, as_version="2.8", port=PORT)
+        one.produce("orders", ["a"])
+        assert newest_join(one) == 7
+        assert one.bootstrap_servers == f"127.0.0.1:{PORT}"
+
+    @pytest.mark.kafka(as_version="0.8")
+    def test_unknown_release(kafka_cluster): ...
+
+    @pytest.mark.kafka(data_dir="state")
+    def test_report(kafka_cluster):
+        with PlainClient(kafka_cluster.bootstrap_servers) as client:
+            client.join("shipping")
+        assert kafka_cluster.groups() == {}
+"""
+
+
+def test_own_clusters(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(OWN_CLUSTERS)
+    result = run(pytester)
+    result.assert_outcomes(passed=8, failed=1, errors=1)
+    result.stdout.fnmatch_lines(
+        ["*SettingsError: as_version '0.8' is unknown*", "*- Kafka groups -*", "* join *shipping *"]
+    )
+
+
 WRONG = """
     import pytest
 
@@ -150,7 +223,7 @@ def test_invalid_marks_are_reported(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(passed=1, failed=1, errors=3)
     result.stdout.fnmatch_lines(
         [
-            "*TypeError: invalid argument of @pytest.mark.kafka: topic; expected keyword arguments of brokers, clock, *",
+            "*TypeError: invalid argument of @pytest.mark.kafka: topic; expected keyword arguments of as_version, brokers, *",
             "*SettingsError: unknown setting num.partition; did you mean num.partitions?",
             "E *KeyError: 'mine'",
         ]
