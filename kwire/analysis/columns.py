@@ -122,7 +122,7 @@ CLUSTER = text(
 )
 LIFE = integer(
     "life",
-    "counts the lives of the group id: after deletion, expiry, or loss of the coordinator's state a new one begins",
+    "number of the group's life, from 1: deletion, expiry, or loss of the coordinator's state begins a new life",
     "count",
 )
 PROTOCOL = text("protocol", "`classic` (JoinGroup), `consumer` (KIP-848), `share` or `streams`")

@@ -27,13 +27,13 @@ def command(blob_type: str, source: str) -> None:
       {"hex_as_stored": ...}             decoded; it begins with the version, or a key's record type
       {"hex_body": ..., "version": n}    decoded
       {"fields": {...}, "version": n}    encoded, to hex_body and hex_as_stored
-    and the output of one form is valid input for another.
+    and the output for one form is valid input in another form.
 
     \b
     StickyUserData does not contain its version:
       {"user_data_hex": ...}             decoded, as v1 or else as v0
       {"fields": {...}, "version": n}    encoded, to user_data_hex
-    and with "assignor": "cooperative-sticky", or if 4 bytes are neither v1 nor v0, it is just a generation.
+    With "assignor": "cooperative-sticky", or if 4 bytes are neither v1 nor v0, the data is a generation only.
 
     For an invalid line {"error": {"message", "path", "offset"}} is printed in its place, and the exit code is 1.
     """

@@ -53,17 +53,19 @@ def command(
     ports: tuple[int, ...],
     open_records: bool,
 ) -> None:
-    """Print captured traffic, one row per frame. Reads pcap, pcapng, gzip of them, frame logs, and folders of these.
+    """Print captured traffic, one row per frame.
+
+    Captures are pcap and pcapng files, also compressed with gzip, frame logs, and folders of these files.
 
     \b
     kwire capture trace.pcap
     kwire capture --where "api_name == 'JoinGroup' and latency_ms > 10" --format table captures/
     kwire capture --where "body.group_id == 'orders'" -o frames.parquet --format parquet trace.pcapng.gz
 
-    Damaged parts are skipped up to the next record and reported: by a row with "error", a line on stderr, and exit code
-    1. Files whose packets were truncated by a snap length are reported the same way, with the number of packets
-    ("packets"). Packets that cannot be Kafka's, connections that are not Kafka (TLS) and connections with missing bytes
-    get a row with "reason" and "note", without a direction.
+    Damaged parts of a file are skipped up to the next record. Each is reported by a row with "error", a line on stderr,
+    and exit code 1. Files whose packets were truncated by a snap length are reported in the same way, with the number
+    of packets ("packets"). A row with "reason" and "note", without a direction, reports packets that cannot be Kafka's,
+    connections that are not Kafka (such as TLS), and connections with missing bytes.
     """
     if form == "parquet" and output is None:
         raise click.UsageError("--format parquet requires -o OUT")

@@ -20,8 +20,8 @@ from kwire.json.objects import to_json
 def command(source: str, response: bool, api_key: int | None, api_version: int | None, engine: Engine) -> None:
     """Decode frames to JSON, one line each.
 
-    A line of input is {"hex": ..., "direction": "request"|"response", "api_key": n, "api_version": n}, where requests
-    need neither key nor version, or the hex of a frame. The frame is without its length prefix of 4 bytes.
+    A line of input is {"hex": ..., "direction": "request"|"response", "api_key": n, "api_version": n}, or only the hex
+    of a frame. Requests need no api_key and no api_version. The frame has no length prefix.
 
     \b
     kwire decode frames.jsonl

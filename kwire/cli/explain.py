@@ -56,10 +56,10 @@ def command(
 ) -> None:
     """Show frames as annotated hex: offset, bytes, path, type and value of every field, as a tree.
 
-    Input is as for `kwire decode`. Every byte is shown once, in order; `|` follows the bytes of a length, and the bytes
-    of an array's row are those of its count. Messages inside a field are shown below it: the subscription in a
-    JoinGroup, the assignment in a SyncGroup, record batches and their records. Offsets into decompressed data begin
-    with `+`.
+    Input is as for `kwire decode`. Every byte is shown once, in order. In a string, `|` separates the length from the
+    text; the row of an array shows the bytes of its count. A message inside a field is shown below the field: the
+    subscription in a JoinGroup, the assignment in a SyncGroup, record batches and their records. Offsets into
+    decompressed data begin with `+`.
 
     \b
     kwire explain 00120000000000070000

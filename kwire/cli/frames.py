@@ -76,9 +76,9 @@ def arguments(command: C) -> C:
     api_version.
     """
     for decorate in (
-        click.option("--api-version", type=int, help="API version of responses whose line does not contain it."),
-        click.option("--api-key", type=int, help="API key of responses whose line does not contain it."),
-        click.option("--response", is_flag=True, help="Frames are responses unless their line says otherwise."),
+        click.option("--api-version", type=int, help="API version of responses without one in their line."),
+        click.option("--api-key", type=int, help="API key of responses without one in their line."),
+        click.option("--response", is_flag=True, help="Decode frames as responses unless their line has a direction."),
         click.argument("source", metavar="[FILE|-|HEX]", default="-"),
     ):
         command = decorate(command)

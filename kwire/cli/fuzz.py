@@ -36,18 +36,18 @@ def command(
 ) -> None:
     """Send malformed requests to a broker and check that it survives.
 
-    A case is a connection of a consumer that joins a group of its own and sends one malformed request. The broker
-    should answer it or close the connection. After each case a well-behaved client checks that it and its group are
-    still served. Anything else is a finding: a crash, a hang, harm to the healthy group, a response that cannot be
-    decoded or has the wrong correlation id. Findings are minimised, and --replay repeats one.
+    In each case, a consumer connects, joins a new group and sends one malformed request. The broker should answer the
+    request or close the connection. After each case, a second client checks that the broker still serves this client
+    and its group. A finding is a failure of the broker: a crash, a hang, harm to the group of the second client, a
+    response that cannot be decoded or has the wrong correlation id. Findings are minimised; --replay repeats one.
 
-    Use it only on brokers that may crash. It creates one topic, and groups, all named kwfuzz-*.
+    Use this command only on brokers that may crash. It creates a topic and groups, all named kwfuzz-*.
 
     \b
     kwire fuzz 127.0.0.1:9092 --count 5000 --save findings
     kwire fuzz 127.0.0.1:9092 --replay findings/hang-0-17.json
 
-    Exit 1 if there was a finding.
+    The exit code is 1 if there was a finding.
     """
     address = _address(broker)
     key = _key(api)

@@ -53,11 +53,13 @@ def command(
     assignor: str | None,
     ports: tuple[int, ...],
 ) -> None:
-    """Show the consumer groups in captures (pcap, pcapng, gzip of them, frame logs): members, rebalances with trigger
-    and cost, assignments, commits, errors. With --what-if also the results of another assignor.
+    """Show the consumer groups in captures: members, rebalances with trigger and cost, assignments, commits, errors.
 
-    Damage is reported on stderr, with its position, and by exit code 1; everything before and after it is shown.
-    Packets truncated by a snap length count as damage.
+    Captures are pcap and pcapng files, also compressed with gzip, and frame logs. With --what-if, the results of
+    another assignor are shown too.
+
+    Damaged parts of a file are skipped. Each is reported on stderr with its position, and the exit code is 1. Packets
+    truncated by a snap length count as damage.
     """
     capture_id = capture_id or Path(paths[0]).name
     writable(html, paths)

@@ -27,8 +27,9 @@ NEAR = 0.7  # least similarity (0 to 1) of a suggested API name
 def command(api: str, version: int | None, request: bool, response: bool, source: bool, as_json: bool) -> None:
     """Show the wire layout of an API: fields in wire order, with their types in each version.
 
-    In the table of all versions, a column is a range of versions with equal layouts; " means the same type as in the
-    column to the left, - that the versions do not have the field. Columns that do not fit go into another table below.
+    In the table of all versions, a column is a range of versions with equal layouts. " means the same type as in the
+    column to the left; - means that these versions do not have the field. Columns that do not fit are in another table
+    below.
 
     \b
     API is Kafka's name; case and underscores do not matter.

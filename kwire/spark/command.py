@@ -56,15 +56,15 @@ def command(
 ) -> None:
     """Convert captures into tables, with Spark.
 
-    The tables are those of docs/pipeline.md, for any number of captures side by side. Rows of an earlier run for the
-    same capture are replaced. With --what-if there are two more tables, with the results of another assignor.
+    docs/pipeline.md describes the tables. They can contain any number of captures; rows of an earlier run for the same
+    capture are replaced. With --what-if there are two more tables, with the results of another assignor.
 
     \b
     kwire pipeline --input 'captures/*.pcap' --output tables
     kwire pipeline --input captures --output tables --stream
 
-    The exit code is 1 if a file is damaged or its packets are truncated by a snap length, also at the end of a stream;
-    everything that could be read is in the tables.
+    The exit code is 1 if a file is damaged or its packets are truncated by a snap length; for a stream too, when it
+    ends. Everything that could be read is in the tables.
     """
     if once and not stream:
         raise click.UsageError("--once requires --stream")

@@ -20,7 +20,7 @@ def newest(key: int) -> int:
 
 
 class Failure(Enum):
-    """Why a request has no response."""
+    """The reasons why a request has no response."""
 
     DISCONNECTED = "the connection was closed"
     TIMED_OUT = "the request timed out"

@@ -232,7 +232,7 @@ class Consumer:
         return position.offset if position.known else None
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Continue at an offset, without a request to a broker.
+        """Set the position of a partition to an offset; no request is sent.
 
         Raises: NotAssigned; ValueError if the offset is not 0 to 2**63 - 1, TypeError if it is not an int.
         """
@@ -243,23 +243,27 @@ class Consumer:
             self._engine.positions.unresolved = True
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Continue at the beginning of the log, whose offset the next poll looks up. Raises: NotAssigned.
+        """Set the position to the beginning of the log; the next poll looks up its offset.
 
         Args:
             partitions: Assigned partitions; none for all of them.
+
+        Raises: NotAssigned.
         """
         self._reset_positions(partitions, EARLIEST_TIMESTAMP)
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Continue at the end of the log, whose offset the next poll looks up. Raises: NotAssigned.
+        """Set the position to the end of the log; the next poll looks up its offset.
 
         Args:
             partitions: Assigned partitions; none for all of them.
+
+        Raises: NotAssigned.
         """
         self._reset_positions(partitions, LATEST_TIMESTAMP)
 
     def seek_to_time(self, timestamp: int, *partitions: TopicPartition) -> None:
-        """Continue at the first record with ``timestamp`` or later; at the end of the log if there is no such record.
+        """Set the position to the first record with ``timestamp`` or later, or to the end of the log if there is none.
 
         Args:
             timestamp: Milliseconds since 1970.
@@ -297,9 +301,9 @@ class Consumer:
         return frozenset(partition for partition, position in self._engine.positions.items() if position.paused)
 
     def lag(self, partition: TopicPartition) -> int | None:
-        """Return the number of offsets from the position to the end of the log; None while one of them is unknown.
+        """Return the number of offsets from the position to the end of the log, or None while either is unknown.
 
-        The end is that of the latest Fetch response: the high watermark, or with ``read_committed`` the last stable
+        The end is the one in the latest Fetch response: the high watermark, or with ``read_committed`` the last stable
         offset. Raises: NotAssigned.
         """
         position = self._engine.positions.of(partition)
@@ -314,7 +318,8 @@ class Consumer:
         """Commit offsets and wait until the coordinator has stored them.
 
         Args:
-            offsets: By partition, the offset of the next record to read; None for all positions.
+            offsets: By partition, the offset of the next record to read. None: the positions of all assigned
+                partitions, so all records returned so far are committed.
             timeout: Maximum wait in seconds; None for ``default_api_timeout``.
 
         Raises: CommitFailed, RebalanceInProgress, TimedOut, Wakeup, BrokerError; IllegalUse without a group; ValueError
@@ -359,7 +364,7 @@ class Consumer:
     async def committed(
         self, *partitions: TopicPartition, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the committed offsets of the group; None for a partition without a committed offset.
+        """Return the committed offsets of the group, by partition. The value of a partition without one is None.
 
         Args:
             partitions: The partitions; none for all assigned partitions.
@@ -440,7 +445,7 @@ class Consumer:
     # Stopping
 
     def wakeup(self) -> None:
-        """Make the current poll or commit raise Wakeup; if none is waiting, the next one.
+        """Make the current poll or commit raise Wakeup; if no call is waiting, the next call raises Wakeup.
 
         Any task of the same trio run may call this method.
         """
@@ -599,7 +604,8 @@ class Consumer:
         return at
 
     def _discard_unreturned(self, partition: TopicPartition | None = None) -> None:
-        """Drop records that the iteration has not returned and move positions back, so that they are fetched again.
+        """Drop records that the iteration has not returned, and move the positions back, so that they are fetched
+        again.
 
         Args:
             partition: The partition; None for all partitions.

@@ -86,7 +86,7 @@ class Driver:
         self._deadline_moved.set()
 
     async def wait(self, deadline: float, *, interruptible: bool = True) -> None:
-        """Wait until the engine is advanced or the deadline is reached.
+        """Wait until the engine has been advanced, or until the deadline.
 
         Args:
             deadline: Time in seconds on trio's clock.

@@ -25,8 +25,9 @@ class EpochInquiry(LeaderInquiry):
 
     Args:
         epochs: Leader epoch of the last record read, by partition.
-        ended: Callback that is called once per partition, with the partition, the newest leader epoch in the leader's
-            log that is not newer than the requested epoch, and the end offset of this epoch; both -1 if unknown.
+        ended: Callback that is called once per partition, with three arguments: the partition; the newest leader epoch
+            in the leader's log that is not newer than the requested one; and the end offset of this epoch. Epoch and
+            offset are -1 if unknown.
         components: The components of the consumer.
     """
 

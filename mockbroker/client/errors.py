@@ -10,7 +10,7 @@ class ConsumerError(Exception):
 
 
 class BrokerError(ConsumerError):
-    """A broker returned an error that the consumer does not retry.
+    """An error code from a broker that the consumer does not retry.
 
     Args:
         code: Kafka's error code.

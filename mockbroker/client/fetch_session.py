@@ -69,9 +69,10 @@ class FetchSession:
         return changed, forgotten
 
     def accepts(self, answered: set[TopicPartition]) -> bool:
-        """Return whether the partitions of a response are valid.
+        """Return whether a response contains the right partitions.
 
-        After a full request, all partitions of the session have to be answered; else no partition outside of it.
+        The response to a full request must contain all partitions of the session; any other, only partitions of the
+        session.
         """
         if self.full:
             return answered == set(self._next)

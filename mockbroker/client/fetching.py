@@ -90,14 +90,16 @@ class Fetcher:
 
     @property
     def buffered(self) -> set[TopicPartition]:
-        """Partitions with a completed fetch that was not fully returned to the user yet."""
+        """Partitions with a completed fetch whose records were not all returned to the user yet."""
         held = {fetched.partition for fetched in self._completed}
         if self._current:
             held.add(self._current.partition)
         return held
 
     def next_deadline(self) -> float:
-        """Return the end of the next backoff of a node or partition, in seconds on the engine's clock; inf if none."""
+        """Return the earliest end of a backoff of a node or partition, in seconds on the engine's clock; inf if there
+        is none.
+        """
         now = self._clock.now
         at = min((at for at in self._node_retry_at.values() if at > now), default=float("inf"))
         if not self._partition_backoff:

@@ -15,7 +15,7 @@ from mockbroker.client.metadata import TopicPartition
 
 
 class Wait(Enum):
-    """What a flow waits for, unless a ListenerCall is pending."""
+    """The values that a flow yields to wait; the other yielded objects are ListenerCalls."""
 
     WAIT = "the next advance"
     POLL = "a poll of the user"
@@ -55,9 +55,9 @@ class Flow:
         return self._waiting_for if isinstance(self._waiting_for, ListenerCall) else None
 
     def advance(self, *, polling: bool) -> None:
-        """Run the next step unless it waits for the listener; with ``polling``, also steps that wait for a poll.
+        """Run the next step, unless it waits for the listener. ``polling``: also run a step that waits for a poll.
 
-        An exception of a step ends the flow.
+        If a step raises an exception, the flow ends.
         """
         if self.done or self.listener_call or (self._waiting_for is POLL and not polling):
             return

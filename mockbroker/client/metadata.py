@@ -98,14 +98,20 @@ class Metadata:
         self.required = required
 
     def require_inquiry_topics(self, topics: Iterable[str]) -> None:
-        """Replace the topics that inquiries need in addition; the inquiries, not the polls, raise errors of these."""
+        """Replace the topics that inquiries need in addition to the required topics.
+
+        The errors of these topics are raised by the inquiries, not by polls.
+        """
         inquired = set(topics) - self.required
         if inquired - self.inquired:
             self.refresh()
         self.inquired = inquired
 
     def require_matching_topics(self, pattern: re.Pattern[str] | None) -> None:
-        """Request all topics, to find the topics that match ``pattern``; with None, only the required topics again."""
+        """Request all topics, to find those that match ``pattern``.
+
+        With None, request only the required topics again.
+        """
         if pattern is not None:
             self.refresh()
         self.pattern = pattern
@@ -252,7 +258,11 @@ class Metadata:
         self._failures += 1
 
     def update(self, response: MetadataResponse) -> None:
-        """Apply a response. A leader with an older epoch than the known leader is ignored: the broker lags."""
+        """Apply a response.
+
+        A leader whose epoch is older than that of the known leader is ignored, because the broker's metadata is
+        outdated.
+        """
         self._network.update_brokers({b.node_id: (b.host, b.port) for b in response.brokers})
         self.racks = {broker.node_id: broker.rack for broker in response.brokers}
         before, self.topics, self.errors = self.topics, {}, {}

@@ -1,6 +1,7 @@
-"""The metadata of a cluster (brokers, topics, configurations) as one JSON file; Kafka has it in the controllers' log.
+"""The metadata of a cluster (brokers, topics, configurations) as one JSON file. Kafka stores it in the controllers'
+log.
 
-The whole file is rewritten with each change: metadata changes are rare compared with appended records.
+Each change rewrites the whole file, because metadata changes rarely.
 """
 
 from __future__ import annotations

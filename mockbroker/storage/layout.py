@@ -38,7 +38,7 @@ def partition_metadata(topic_id: UUID) -> bytes:
 
 
 def topic_id_of(metadata: bytes) -> UUID | None:
-    """Return the topic id in the content of a partition.metadata file; None if there is no valid one."""
+    """Return the topic id in the content of a partition.metadata file, or None if the content is not valid."""
     for line in metadata.decode("utf-8", "replace").splitlines():
         name, _, value = line.partition(": ")
         if name == "topic_id":

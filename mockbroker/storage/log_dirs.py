@@ -82,7 +82,10 @@ def partitions(folder: Path) -> dict[Directory, Path]:
 
 
 def _is_partition(path: Path) -> bool:
-    """Return whether a directory contains files of a partition; its name is no proof (as with /etc/java-17)."""
+    """Return whether a directory contains files of a partition.
+
+    The name of the directory is not sufficient: /etc/java-17 also looks like a partition.
+    """
     with suppress(OSError):
         return any(name == PARTITION_METADATA or name.endswith(LOG) for name in os.listdir(path))
     return False
@@ -110,7 +113,10 @@ def read_topic_id(partition: Path) -> UUID | Problem | None:
 
 
 def read_log_starts(folder: Path) -> Mapping[tuple[str, int], int] | Problem:
-    """Return the log start offsets in a log directory by topic and partition, or a Problem; 0 is omitted."""
+    """Return the log start offsets in a log directory, by topic and partition, or a Problem.
+
+    Partitions with the offset 0 are left out.
+    """
     path = folder / START_OFFSETS
     if isinstance(data := _content(path), Problem):
         return data

@@ -128,7 +128,10 @@ class PartitionFiles:
             self._write_indexes()
 
     def remove(self) -> None:
-        """Remove the directory; partition.metadata goes last, so that a remainder is still attributed to its topic."""
+        """Remove the directory.
+
+        partition.metadata is removed last: after a crash, the remaining files still belong to their topic.
+        """
         self._collected.clear()
         for name in sorted(self._disk.names(self._folder), key=lambda name: name == PARTITION_METADATA):
             self._disk.remove(self._path(name))

@@ -115,7 +115,7 @@ def recover(disk: Disk) -> Recovered | None:
 def _is_live_partition(disk: Disk, name: str, topics: dict[str, TopicEntry], deleted: Collection[UUID]) -> bool:
     """Return whether a directory belongs to a partition in the catalogue.
 
-    Any other directory is removed if its topic was deleted or it contains no batches, else renamed to a stray.
+    Any other directory is removed if its topic was deleted or it contains no batches. Else it is renamed (``-stray``).
     """
     directory = parse_directory_name(name)
     if directory is None or directory.kind is not Kind.LIVE:
@@ -204,7 +204,10 @@ def _read(disk: Disk, path: str, base: int) -> Iterator[Batch | Damage]:
 
 
 def _truncate(disk: Disk, folder: str, name: str, damage: Damage) -> None:
-    """Truncate a segment at its first damage. The removed bytes are saved, unless they are just a torn write."""
+    """Truncate a segment at its first damage.
+
+    The removed bytes are saved in a file, unless they are only a torn write.
+    """
     path, saved = f"{folder}/{name}", ""
     if damage.reason is not Reason.TORN:
         saved = _free_name(disk, folder, f"{name}{DAMAGED}")

@@ -69,10 +69,10 @@ class SegmentFiles:
 
     Attributes:
         segments: base offset -> file name, in order.
-        swaps: base offset -> file name of segments that a finished compaction or split left to be swapped in. They
-            replace all segments whose base offset is within their offsets: read the last one for its end offset, then
-            call ``with_swaps``.
-        dropped: names of the files to remove unread.
+        swaps: base offset -> file name, for ``.swap`` files, which a finished compaction or split has written. They
+            replace all segments whose base offset is within their offsets. First read the last one for its end offset,
+            then call ``with_swaps``.
+        dropped: names of the files to remove without reading them.
     """
 
     segments: dict[int, str] = field(default_factory=dict)
@@ -80,7 +80,9 @@ class SegmentFiles:
     dropped: list[str] = field(default_factory=list)
 
     def with_swaps(self, end: int) -> SegmentFiles:
-        """Return the files with the swaps in place. ``end``: the offset after the last record of the swaps."""
+        """Return the files after the ``.swap`` files have replaced segments. ``end``: the offset after their last
+        record.
+        """
         if not self.swaps:
             return self
         begin = min(self.swaps)

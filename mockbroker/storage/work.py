@@ -60,11 +60,11 @@ Operation: TypeAlias = Create | Append | DeleteBefore | Replace | Delete
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A group of changes to be made durable together.
+    """A group of changes that become durable together.
 
     Attributes:
-        number: number of the last change in it.
-        catalogue: new content of the catalogue file, None if it is unchanged.
+        number: number of the last change in this group.
+        catalogue: new content of the catalogue file, or None if it is unchanged.
         segment_bytes: segment.bytes of the topics that configure it.
         operations: changes of partition directories, in order.
     """
@@ -97,8 +97,8 @@ class Worker:
     def perform(self, work: Work) -> None:
         """Write and sync all changes of ``work``. Raises: OSError.
 
-        The catalogue is written before directories are created, so that none is a stray after a crash; log start
-        offsets are written before the segments before them are deleted.
+        The catalogue is written before directories are created, so that after a crash each directory belongs to a
+        topic. Log start offsets are written before the segments before them are deleted.
         """
         if work.catalogue is not None:
             replace_file(self._disk, CATALOGUE, work.catalogue)

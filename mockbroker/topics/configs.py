@@ -169,7 +169,7 @@ class ConfigSource:
 
 
 def sources(configs: Configs, name: str, settings: Settings, release: Release) -> Iterator[ConfigSource]:
-    """Yield the values of a configuration from all its sources, by precedence: the first one is effective.
+    """Yield the values of a configuration from all its sources. The first one is effective.
 
     ``configs``: the configurations set on the topic itself.
     """

@@ -252,7 +252,7 @@ class Topic:
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
     def partition_of(self, name: str) -> Partition:
-        """Return the partition of an internal topic that stores a group or a transactional id, by its name."""
+        """Return the partition of an internal topic that stores the group or transactional id with this name."""
         return self.partitions[partition_for(name, len(self.partitions))]
 
 
@@ -326,7 +326,10 @@ class Cluster:
         return self._new_uuid()
 
     def colliding(self, name: str) -> str | None:
-        """Return the topic whose name collides in metric names, as it differs only in dots and underscores, or None."""
+        """Return the topic whose name collides with ``name`` in metric names, or None.
+
+        Two names collide if they differ only in dots and underscores.
+        """
         return self._by_metric.get(_metric_name(name))
 
     def create_topic(
@@ -411,7 +414,9 @@ class Cluster:
         return [partition for topic in self.topics.values() for partition in topic.partitions]
 
     def in_sync(self, partition: Partition) -> list[int]:
-        """Return the ISR: the replicas whose brokers run; if none does, the last replica, as in Kafka."""
+        """Return the ISR: the replicas whose brokers are running. If none is running, it is the last replica, as in
+        Kafka.
+        """
         return [node for node in partition.replicas if node in self.nodes] or [partition.replicas[-1]]
 
     def offline_replicas(self, partition: Partition) -> list[int]:
@@ -457,7 +462,7 @@ class Cluster:
         return place(sorted(self.broker_ids), partitions, replicas, start=len(self.topics))
 
     def find(self, name: str, topic_id: UUID, *, by_id: bool) -> Topic | None:
-        """Return a topic by its id, as newer request versions name it, or by its name."""
+        """Return a topic: with ``by_id`` by its topic id, as in newer request versions, else by its name."""
         return self.by_id.get(topic_id) if by_id else self.topics.get(name)
 
     def partition(self, topic: str, index: int) -> Partition | None:

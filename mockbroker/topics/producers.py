@@ -86,9 +86,9 @@ class Producers:
         return [self._producers[producer_id] for producer_id in self._open]
 
     def begin_verification(self, batch: Batch) -> None:
-        """Record that the batch may begin a transaction here: the lowest recorded sequence must be appended first.
+        """Record that the batch may begin a transaction in this partition.
 
-        Source: Kafka's VerificationStateEntry.
+        The batch with the lowest recorded sequence must be appended first. Source: Kafka's VerificationStateEntry.
         """
         epoch, lowest = self._verified.get(batch.producer_id, (-1, 0))
         lowest = batch.base_sequence if batch.producer_epoch > epoch else min(lowest, batch.base_sequence)

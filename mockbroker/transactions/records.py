@@ -41,7 +41,7 @@ class TransactionKeeper:
         self._written: dict[str, TransactionLogValue] = {}
 
     def write(self, txn: Transaction, now: float) -> Partition | None:
-        """Append a transactional id to its partition if it changed; return the partition, or None if unchanged."""
+        """Append a transactional id to its partition and return the partition; if nothing changed, return None."""
         value = _value(txn, self._wall)
         if self._written.get(txn.transactional_id) == value:
             return None

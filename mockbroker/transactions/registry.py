@@ -80,9 +80,9 @@ class Transactions(dict[str, Transaction]):
         self._pending_groups: dict[int, set[str]] = {}  # producer id -> ids of groups with pending offsets
 
     def init(self, transactional_id: str, timeout_ms: int, expected: Identity | None, now: float) -> Ended:
-        """Assign a producer id and epoch (InitProducerId); an open transaction is aborted first.
+        """Assign a producer id and epoch (InitProducerId). An open transaction is aborted first.
 
-        ``expected``: producer id and epoch in the request, None if it has none (KIP-360).
+        ``expected``: producer id and epoch in the request (KIP-360), or None.
         """
         if not 0 < timeout_ms <= self._settings.transaction_max_timeout_ms:
             return _refused(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
@@ -223,7 +223,7 @@ class Transactions(dict[str, Transaction]):
         return error, list(self._finish_offsets(partition.index, marker.producer_id, committed=committed))
 
     def adopt(self, txn: Transaction, now: float) -> None:
-        """Add a transactional id that was loaded from the log; its timeout or its markers become due."""
+        """Add a transactional id that was loaded from the log, and set the deadline for its timeout or its markers."""
         self[txn.transactional_id] = txn
         if txn.state is State.ONGOING:
             self._set_timeout(txn, now if txn.started is None else txn.started)
@@ -250,7 +250,10 @@ class Transactions(dict[str, Transaction]):
         return ended._replace(notes=[note, *ended.notes])
 
     def _complete(self, txn: Transaction, now: float) -> Ended:
-        """Write the markers. As in Kafka, a marker that is fenced keeps the transaction in the prepared state."""
+        """Write the markers and complete the transaction.
+
+        As in Kafka, the transaction stays in the prepared state if a partition fences a marker.
+        """
         assert txn.marker is not None
         self._deadlines.forget(TransactionDue(txn.transactional_id))
         appended: list[Partition] = []
