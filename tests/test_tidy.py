@@ -41,9 +41,10 @@ RANKS: Mapping[str, list[str]] = {
     "mockbroker": [
         "base client",  # a client: no other name imports it, but its public face
         "consumer topics",
-        "faults groups storage",
+        "groups storage",
         "transactions",
         "broker",
+        "faults",
         "importing net",
         "api",
         "__init__ lab pytest_plugin",
@@ -78,9 +79,11 @@ SHELLS = [
     "mockbroker/net/timekeeper",
     "mockbroker/net/tls",
     "mockbroker/api/cluster",
+    "mockbroker/api/faults",
     "mockbroker/api/open_listeners",
     "mockbroker/api/plan",
     "mockbroker/api/thread",
+    "mockbroker/api/thread_handle",
     "mockbroker/lab/demo/*",
     "mockbroker/lab/conform/*",
     "mockbroker/cli/*",
@@ -119,7 +122,7 @@ BANS = [
         Ban(name, "kwire.spark.plain: it can run code", ["kwire/spark/plain"])
         for name in ("pickle", "marshal", "shelve")
     ),
-    Ban("asyncio", "trio, in a shell", ["mockbroker/lab/demo/client", "mockbroker/api/thread"]),
+    Ban("asyncio", "trio, in a shell", ["mockbroker/lab/demo/client", "mockbroker/api/thread_handle"]),
     Ban("print", "click.echo in a command", [*COMMANDS, "mockbroker/lab/demo/client"]),
     Ban("construct.Construct.compile", "the engines", []),
 ]
@@ -196,6 +199,10 @@ TESTED_ELSEWHERE = {
         ),
         "tests of the engine's parts, which share them",
     ),
+    "mockbroker/api/fault_*": "tests/mockbroker/api/test_faults.py",
+    "mockbroker/api/thread_faults": "tests/mockbroker/api/test_faults.py",
+    "mockbroker/api/thread_handle": "tests/mockbroker/api/test_thread.py",
+    "mockbroker/faults/affected": "tests/mockbroker/faults/test_stage.py",
     "mockbroker/faults/fields": "tests/mockbroker/faults/test_applicability.py",
     "mockbroker/faults/malformed": "tests/mockbroker/faults/test_applicability.py and test_parsing_action.py",
     "mockbroker/faults/rule": "tests/mockbroker/faults/test_parsing.py",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,8 @@ from mockbroker.net.tls import TlsFiles
 from mockbroker.storage.disk import DataDirError
 from mockbroker.topics.model import Node
 
-if TYPE_CHECKING:  # imported on demand: most clusters have no data directory
+if TYPE_CHECKING:  # imported on demand: most clusters have no faults and no data directory
+    from mockbroker.api.faults import Faults
     from mockbroker.storage.data_dir import DataDir
 
 WAIT_TIMEOUT = 10.0  # seconds; the default of wait_group: a group of three real clients needs one or two seconds
@@ -72,6 +74,13 @@ class Cluster(ClusterOperations):
 
     def _wake_waiters(self, _: Event) -> None:
         self._waiting.unpark_all()
+
+    @cached_property
+    def faults(self) -> Faults:
+        """The fault rules, which make the cluster misbehave on command."""
+        from mockbroker.api.faults import Faults
+
+        return Faults(self._server)
 
     @property
     def nodes(self) -> tuple[Node, ...]:

@@ -6,29 +6,28 @@ shared and no lock is needed.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, InvalidStateError
 from contextlib import contextmanager, suppress
-from functools import wraps
-from inspect import getdoc
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import trio
 
 from mockbroker.api.clock import Clock, ClockOperations
 from mockbroker.api.cluster import Cluster, ClusterClosedError, open_cluster
-from mockbroker.api.operations import ClusterOperations, Handle
-from mockbroker.api.wait import WaitTimeoutError
-from mockbroker.base.errors import ConflictError, NotFoundError
+from mockbroker.api.operations import ClusterOperations
+from mockbroker.api.thread_handle import ThreadHandle, awaited, blocking, result_of
 from mockbroker.base.release import KAFKA_4_2
-from mockbroker.base.settings import SettingsError
 from mockbroker.broker.journal import Journal
 from mockbroker.net.tls import TlsFiles
 from mockbroker.topics.model import Node
+
+if TYPE_CHECKING:  # imported on demand: most clusters have no faults
+    from mockbroker.api.thread_faults import ThreadFaults
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -119,7 +118,7 @@ class BrokerThread:
                 future.set_result(result)
 
         self._submit(future, run)
-        return _result(future)
+        return result_of(future)
 
     def start(self, wait: Callable[[Cluster], Any]) -> Future[Any]:
         """Run an async function with the cluster in the broker's thread; return a future of its result.
@@ -189,65 +188,7 @@ class BrokerThread:
         return error
 
 
-class _ThreadHandle(Handle):
-    """The base class of handles whose operations run in the broker's thread."""
-
-    def _start(self, wait: Callable[[Any], Awaitable[T]]) -> Future[T]:
-        """Run an async function in the broker's thread; return a future of its result."""
-        raise NotImplementedError
-
-
-def blocking(method: Callable[Concatenate[Any, P], Awaitable[T]], note: str = "") -> Callable[Concatenate[Any, P], T]:
-    """Return a method of a thread's handle that runs an async method of the cluster and blocks until it has returned.
-
-    Args:
-        method: The method of ``Cluster`` or ``Clock``.
-        note: Text to append to the docstring of the method.
-    """
-
-    @wraps(method)
-    def blocked(self: _ThreadHandle, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        __tracebackhide__ = True
-        waiting = self._start(lambda owner: method(owner, *args, **kwargs))
-        try:
-            return _result(waiting)
-        finally:
-            waiting.cancel()
-
-    blocked.__doc__ = _documentation(method, note)
-    return blocked
-
-
-def awaited(
-    method: Callable[Concatenate[Any, P], Awaitable[T]], note: str = ""
-) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
-    """Return an async method of a thread's handle, for asyncio and trio, that runs an async method of the cluster.
-
-    Args:
-        method: The method of ``Cluster`` or ``Clock``.
-        note: Text to append to the docstring of the method.
-    """
-
-    @wraps(method)
-    async def waited(self: _ThreadHandle, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        __tracebackhide__ = True
-        waiting = self._start(lambda owner: method(owner, *args, **kwargs))
-        try:
-            await _done(waiting)
-            return _result(waiting)
-        finally:
-            waiting.cancel()
-
-    waited.__name__ = f"{method.__name__}_async"
-    waited.__doc__ = _documentation(method, note)
-    return waited
-
-
-def _documentation(method: Callable[..., object], note: str) -> str:
-    return "\n\n".join(text for text in (getdoc(method), note) if text)
-
-
-class ThreadClock(_ThreadHandle, ClockOperations):
+class ThreadClock(ThreadHandle, ClockOperations):
     """The clock of a cluster that runs in its own thread, usable from any thread and any event loop.
 
     The methods are those of ``Clock``; ``advance`` blocks until the step is complete.
@@ -266,7 +207,7 @@ class ThreadClock(_ThreadHandle, ClockOperations):
         return self._cluster._start(lambda cluster: wait(cluster.clock))
 
 
-class ThreadCluster(_ThreadHandle, ClusterOperations):
+class ThreadCluster(ThreadHandle, ClusterOperations):
     """A handle of a cluster that runs in its own thread, usable from any thread and any event loop.
 
     Calls return as soon as the broker's thread has handled them. Only ``wait_group`` blocks; on an event loop, await
@@ -280,6 +221,7 @@ class ThreadCluster(_ThreadHandle, ClusterOperations):
         tls: The CA and client certificate files for TLS clients.
         journal: The journal of group events.
         clock: The broker's clock, which a test can stop and advance.
+        faults: The fault rules, which make the cluster misbehave on command.
 
     Raises: ClusterClosedError from every method after the cluster was closed or its test has finished, and in a forked
     process.
@@ -294,6 +236,12 @@ class ThreadCluster(_ThreadHandle, ClusterOperations):
         self._thread = thread
         self._start_count = cluster.start_count
         self.clock = ThreadClock(self)
+
+    @cached_property
+    def faults(self) -> ThreadFaults:
+        from mockbroker.api.thread_faults import ThreadFaults
+
+        return ThreadFaults(self)
 
     wait_group = blocking(
         Cluster.wait_group,
@@ -375,32 +323,3 @@ def run_cluster(
         yield thread.handle()
     finally:
         thread.close()
-
-
-def _result(future: Future[T]) -> T:
-    """Return the result of a future, or raise its exception.
-
-    An error that the caller caused, such as SettingsError, is raised without the traceback of the broker's thread.
-    """
-    __tracebackhide__ = True
-    try:
-        return future.result()
-    except (SettingsError, NotFoundError, ConflictError, WaitTimeoutError) as error:
-        raise error.with_traceback(None) from None
-
-
-async def _done(future: Future[Any]) -> None:
-    """Wait in trio or asyncio until a future of another thread is done."""
-    event: trio.Event | asyncio.Event
-    call_soon: Callable[[Callable[[], None]], object]
-    if trio.lowlevel.in_trio_task():
-        event, call_soon = trio.Event(), trio.lowlevel.current_trio_token().run_sync_soon
-    else:
-        event, call_soon = asyncio.Event(), asyncio.get_running_loop().call_soon_threadsafe
-
-    def set_event(_: object) -> None:
-        with suppress(RuntimeError):  # the loop has ended
-            call_soon(event.set)
-
-    future.add_done_callback(set_event)
-    await event.wait()

@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from mockbroker.base.event_kinds import EventKind
 
 R = TypeVar("R")
 
 # Types created for every request are not frozen, because creation would take four times as long. None is modified.
+
+
+@dataclass(slots=True)
+class LoggedRequest:
+    """An entry of the request log, which stores the bytes and not the decoded messages.
+
+    Attributes:
+        received_at: The broker's time in seconds at which the request was received.
+        api_key: API key.
+        client: Sender of the request.
+        frame: The request, without the length.
+        response: The response, without the length; empty if there is none, or if it is no longer kept.
+        answered_at: The broker's time in seconds at which the response was made; None if there is none yet.
+        fault: Name of the fault rule that was applied to the request; "" for none.
+    """
+
+    received_at: float
+    api_key: int
+    client: Client
+    frame: bytes
+    response: bytes = b""
+    answered_at: float | None = None
+    fault: str = ""
 
 
 @dataclass(slots=True, unsafe_hash=True)
@@ -22,12 +45,14 @@ class Ticket:
         correlation_id: Correlation id of the request.
         api_key: API key of the request.
         version: API version of the request.
+        logged: The entry of the request in the request log; None if it is not logged.
     """
 
     connection: int
     correlation_id: int
     api_key: int
     version: int
+    logged: LoggedRequest | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +94,38 @@ class Call(Generic[R]):
 
 
 @dataclass(slots=True)
+class Pace:
+    """The pace at which a response is sent, if it is limited.
+
+    Attributes:
+        allowed: Number of bytes that may be sent now.
+        finished: Whether all bytes were sent, or the connection was closed.
+    """
+
+    allowed: int = 0
+    finished: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """How the bytes of a response are sent, if not at once, unchanged, and followed by the next response.
+
+    Attributes:
+        alter: Function that changes the encoded response, a frame with its length; None to leave it unchanged.
+        close: Reason to close the connection afterwards; "" to leave it open.
+        reset: Whether the connection is closed by a TCP reset.
+        mute: Whether the requests that follow wait for an ``Unmute``.
+        pace: The pace of sending; None to send at once.
+    """
+
+    alter: Callable[[bytes], bytes] | None = None
+    close: str = ""
+    reset: bool = False
+    mute: bool = False
+    pace: Pace | None = None
+
+
+@dataclass(slots=True)
 class Reply:
     """The effect of sending a response.
 
@@ -77,11 +134,13 @@ class Reply:
         response: The response message.
         encoded: Cache of the encoded response by API version, filled by the encoder; None for a response that is sent
             only once.
+        delivery: How the bytes are sent; None for the usual way.
     """
 
     ticket: Ticket
     response: object
     encoded: dict[int, bytes] | None = field(default=None, compare=False, repr=False)
+    delivery: Delivery | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +157,12 @@ class Close:
     Attributes:
         ticket: The request.
         reason: Reason for the log.
+        reset: Whether the connection is closed by a TCP reset.
     """
 
     ticket: Ticket
     reason: str
+    reset: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +200,7 @@ class Note:
         transactional_id: The ``transactional.id``, in an event of a transaction.
         producer_id: Producer id, in an event of a transaction.
         producer_epoch: Producer epoch, in an event of a transaction.
+        fault: Name of a fault rule.
     """
 
     event: EventKind
@@ -156,6 +218,35 @@ class Note:
     transactional_id: str = ""
     producer_id: int = -1
     producer_epoch: int = -1
+    fault: str = ""
+
+
+@dataclass(slots=True)
+class Proceed:
+    """The effect of continuing a request that a stage has held, with the stages after it and the handler.
+
+    Attributes:
+        ticket: The request.
+        call: The call to pass on, whose answer the stage processes with ``after``; None to pass on the request as it
+            is, whose answer the stage does not process.
+    """
+
+    ticket: Ticket
+    call: Call[Any] | None = None
+
+
+@dataclass(slots=True)
+class Unmute:
+    """The effect of serving the requests of a muted connection again; ``ticket`` is that of any of its requests."""
+
+    ticket: Ticket
+
+
+@dataclass(slots=True)
+class SendMore:
+    """The effect of sending what the ``Pace`` of a connection allows; ``ticket`` is that of any of its requests."""
+
+    ticket: Ticket
 
 
 @dataclass(slots=True, eq=False)
@@ -172,7 +263,8 @@ class Work:
     steps: Steps
 
 
-Effect: TypeAlias = Reply | NoReply | Close | Dismiss | Note | Work
+Answer: TypeAlias = Reply | NoReply | Close | Dismiss  # the effects that end a request
+Effect: TypeAlias = Answer | Note | Proceed | Unmute | SendMore | Work
 Effects: TypeAlias = list[Effect]
 Steps: TypeAlias = Generator[Effects, float, Effects]
 

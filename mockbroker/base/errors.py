@@ -9,3 +9,7 @@ class NotFoundError(LookupError):
 
 class ConflictError(ValueError):
     """The base class of errors of operations that the present state of the cluster does not allow."""
+
+
+class FaultRuleError(ValueError):
+    """Raised if a fault rule is not valid."""

@@ -69,6 +69,12 @@ class EventKind(StrEnum):
     TXN_FENCE = "txn_fence", "A producer is fenced, because another one calls InitProducerId with its transactional id."
     UNLOAD = "unload", "The broker that coordinated the group unloads it, because its partition gets another leader."
     LOAD = "load", "A new coordinator has read the group from the offsets topic."
+    FAULT = (
+        "fault",
+        "A fault rule is applied to a request or a connection; `fault` is the name of the rule, `reason` the API and "
+        "the action.",
+    )
+    RELEASE = "release", "Requests that a fault rule has held are released; `fault` names the rule."
 
 
 def event_table() -> str:

@@ -63,6 +63,9 @@ class Settings:
             checksum of the batch. Checking each record takes several times as long.
         mockbroker_coordinator_load_ms: Time that a new coordinator takes to load its groups; meanwhile requests get
             COORDINATOR_LOAD_IN_PROGRESS.
+        mockbroker_faults_max_held_bytes: Maximum size of the requests that fault rules hold, in bytes.
+        mockbroker_faults_max_held_requests: Maximum number of requests that fault rules hold.
+        mockbroker_faults_max_rules: Maximum number of fault rules.
         mockbroker_join_settle_ms: Time after the last JoinGroup before which the initial rebalance delay does not end.
             Members that start together then join the first generation together, as on a real broker, which takes longer
             to answer.
@@ -130,6 +133,9 @@ class Settings:
     min_insync_replicas: int = 1
     mockbroker_check_records: bool = False
     mockbroker_coordinator_load_ms: int = 0
+    mockbroker_faults_max_held_bytes: int = 100 * 1024 * 1024
+    mockbroker_faults_max_held_requests: int = 1_000
+    mockbroker_faults_max_rules: int = 1_000
     mockbroker_join_settle_ms: int = 3
     mockbroker_max_pending_members: int = 50_000
     mockbroker_max_transactional_ids: int = 50_000

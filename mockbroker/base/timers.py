@@ -62,5 +62,16 @@ class LossDue:
     node: int
 
 
-Due: TypeAlias = str | FetchDue | SweepDue | TransactionDue | DismissDue | LoadDue | LossDue
+@dataclass(frozen=True, slots=True)
+class StageDue:
+    """A deadline of a stage of request processing, such as the end of a delay.
+
+    Attributes:
+        ticket: The request.
+    """
+
+    ticket: Ticket
+
+
+Due: TypeAlias = str | FetchDue | SweepDue | TransactionDue | DismissDue | LoadDue | LossDue | StageDue
 SWEEP = SweepDue()

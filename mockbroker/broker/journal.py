@@ -33,6 +33,7 @@ class Event:
         transactional_id: The ``transactional.id``, in an event of a transaction.
         producer_id: Producer id, in an event of a transaction; after a fence, that of the fenced producer.
         producer_epoch: Producer epoch, in an event of a transaction.
+        fault: Name of the fault rule of a ``fault`` or ``release`` event.
     """
 
     time_ms: int
@@ -50,6 +51,7 @@ class Event:
     transactional_id: str = ""
     producer_id: int = -1
     producer_epoch: int = -1
+    fault: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the event as a JSON object. Time, event, group, client, member and generation are always present."""
@@ -61,7 +63,7 @@ class Event:
             "member_id": self.member_id,
             "generation": self.generation,
         }
-        for name in ("reason", "leader", "protocol", "members", "assignment", "offsets"):
+        for name in ("reason", "leader", "protocol", "members", "assignment", "offsets", "fault"):
             value = getattr(self, name)
             if value or (name == "assignment" and value is not None):
                 out[name] = value
@@ -111,6 +113,7 @@ class Journal:
             transactional_id=note.transactional_id,
             producer_id=note.producer_id,
             producer_epoch=note.producer_epoch,
+            fault=note.fault,
         )
         self.events.append(event)
         if self.max_events is not None and len(self.events) > 2 * self.max_events:

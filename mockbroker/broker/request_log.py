@@ -1,7 +1,8 @@
-"""The log of the latest requests, in the order in which the cluster handled them.
+"""The log of the latest requests and their responses, in the order in which the cluster handled the requests.
 
 The log stores frames and decodes them when it is read, so that a request costs one append and no decoded message stays
-in memory. Both the number of requests and their total size are limited, because a Produce contains its records.
+in memory. The number of requests and the total sizes of requests and of responses are limited, because a Produce and
+the response to a Fetch contain records.
 """
 
 from __future__ import annotations
@@ -9,15 +10,26 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Protocol
 
 from kwire import APIS
-from kwire.envelope import decode_request
+from kwire.envelope import decode_request, decode_response
 from kwire.redact import redact
-from mockbroker.base.effects import Call, Client
+from kwire.schema import schema_of
+from mockbroker.base.effects import Call, LoggedRequest
 
+LENGTH = 4  # bytes of the length of a frame
 REQUESTS_KEPT = 10_000  # maximum number of requests; a group of 10 members sends as many in 5 minutes
-BYTES_KEPT = 32 << 20  # maximum total size of the frames, in bytes
+BYTES_KEPT = 32 << 20  # maximum total size of the requests, and also of the responses, in bytes
+LARGEST_RESPONSE = 1 << 20  # bytes; a larger response is not kept, which would displace many others
+
+
+class Clock(Protocol):
+    """A clock."""
+
+    def read(self) -> float:
+        """Return the time in seconds."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +44,12 @@ class Request:
         node: Id of the broker that received the request.
         host: Address of the client.
         body: The decoded message, which must not be modified. Passwords and tokens read ``[redacted]``.
+        response: The decoded response; None if there is none yet, or if it is no longer kept: the latest 32 MiB of
+            responses are, without those above 1 MiB.
+        error_code: The error code of the response; None if it has no error code of the whole request, or if there is no
+            response.
+        latency_ms: Milliseconds of the broker's clock until the response was made; None if there is none.
+        fault: Name of the fault rule that was applied to the request; None if none was.
     """
 
     time_ms: int
@@ -41,6 +59,10 @@ class Request:
     node: int
     host: str
     body: Any
+    response: Any = None
+    error_code: int | None = None
+    latency_ms: int | None = None
+    fault: str | None = None
 
 
 class RequestLog:
@@ -48,26 +70,55 @@ class RequestLog:
 
     Args:
         begin: The broker's time, in seconds, at which ``time_ms`` is 0.
+
+    Attributes:
+        clock: The broker's clock, for the latencies; None for no latencies.
+        removed: Number of requests that were removed since the start; the first one kept has this index.
     """
 
     def __init__(self, begin: float) -> None:
         self._begin = begin
-        self._entries: deque[tuple[float, int, Client, bytes]] = deque()  # time, API key, client, frame
+        self.clock: Clock | None = None
+        self.removed = 0
+        self._entries: deque[LoggedRequest] = deque()
         self._bytes = 0
+        self._answered: deque[LoggedRequest] = deque()  # entries with a response
+        self._response_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
     def restart(self, begin: float) -> None:
         """Remove all requests, and set the time at which ``time_ms`` is 0 to ``begin``."""
         self._begin = begin
+        self.removed += len(self._entries)
         self._entries.clear()
-        self._bytes = 0
+        self._answered.clear()
+        self._bytes = self._response_bytes = 0
 
     def record(self, call: Call[Any], now: float) -> None:
         """Append a request received at ``now`` (seconds)."""
-        frame = call.frame
-        self._entries.append((now, call.ticket.api_key, call.client, frame))
+        ticket, frame = call.ticket, call.frame
+        entry = ticket.logged = LoggedRequest(now, ticket.api_key, call.client, frame)
+        self._entries.append(entry)
         self._bytes += len(frame)
         while len(self._entries) > REQUESTS_KEPT or self._bytes > BYTES_KEPT:
-            self._bytes -= len(self._entries.popleft()[3])
+            self._bytes -= len(self._entries.popleft().frame)
+            self.removed += 1
+
+    def record_response(self, entry: LoggedRequest, frame: bytes) -> None:
+        """Add the response to an entry. ``frame``: the response with its length."""
+        if self.clock is not None:
+            entry.answered_at = self.clock.read()
+        if len(frame) > LARGEST_RESPONSE:
+            return
+        entry.response = frame
+        self._answered.append(entry)
+        self._response_bytes += len(frame)
+        while len(self._answered) > REQUESTS_KEPT or self._response_bytes > BYTES_KEPT:
+            oldest = self._answered.popleft()
+            self._response_bytes -= len(oldest.response)
+            oldest.response = b""
 
     def select(self, api: str | None = None) -> list[Request]:
         """Return the logged requests, oldest first.
@@ -79,19 +130,36 @@ class RequestLog:
             ValueError: The API is unknown.
         """
         wanted = None if api is None else api_key(api)
-        return [self._decode(now, client, frame) for now, key, client, frame in self._entries if wanted in (None, key)]
+        return [self.decode(entry) for entry in self._entries if wanted in (None, entry.api_key)]
 
-    def _decode(self, now: float, client: Client, frame: bytes) -> Request:
-        request = decode_request(frame)
+    def entries(self, first: int) -> list[LoggedRequest]:
+        """Return the entries from index ``first`` on, which counts all requests since the start."""
+        return list(self._entries)[max(first - self.removed, 0) :]
+
+    def decode(self, entry: LoggedRequest) -> Request:
+        """Return an entry with its messages decoded, and secrets redacted."""
+        request = decode_request(entry.frame)
         redact(request.body)
+        response: Any = None
+        error_code = None
+        if entry.response:
+            response = decode_response(entry.response[LENGTH:], request.api.key, request.version).body
+            redact(response)
+            if "error_code" in schema_of(type(response)).fields:
+                error_code = int(response.error_code)
+        answered = entry.answered_at
         return Request(
-            time_ms=round((now - self._begin) * 1000),
+            time_ms=round((entry.received_at - self._begin) * 1000),
             api=request.api.name,
             version=request.version,
-            client_id=client.client_id,
-            node=client.node,
-            host=client.host.removeprefix("/"),
+            client_id=entry.client.client_id,
+            node=entry.client.node,
+            host=entry.client.host.removeprefix("/"),
             body=request.body,
+            response=response,
+            error_code=error_code,
+            latency_ms=None if answered is None else round((answered - entry.received_at) * 1000),
+            fault=entry.fault or None,
         )
 
 

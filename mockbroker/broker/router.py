@@ -12,10 +12,24 @@ from kwire import APIS
 from kwire.codec import encode_in_slices
 from kwire.headers import request_header_version
 from kwire.schema import Api, Versions
-from mockbroker.base.effects import Call, Close, Dismiss, Effects, NoReply, Note, Reply, Ticket, Work
+from mockbroker.base.effects import (
+    Answer,
+    Call,
+    Close,
+    Dismiss,
+    Effects,
+    NoReply,
+    Note,
+    Proceed,
+    Reply,
+    SendMore,
+    Ticket,
+    Unmute,
+    Work,
+)
 from mockbroker.base.release import Release
 from mockbroker.base.response_limit import ResponseTooLargeError
-from mockbroker.base.timers import DismissDue, FetchDue, LoadDue, LossDue, SweepDue, TransactionDue
+from mockbroker.base.timers import DismissDue, FetchDue, LoadDue, LossDue, StageDue, SweepDue, TransactionDue
 from mockbroker.broker import failover
 from mockbroker.broker.authentication import Token
 from mockbroker.broker.broker import Broker
@@ -24,7 +38,7 @@ from mockbroker.broker.handlers import HANDLERS, api_versions
 from mockbroker.broker.handlers.handler import Handler
 from mockbroker.broker.journal import Journal
 from mockbroker.broker.request_log import RequestLog
-from mockbroker.broker.stages import Stage, run_after, run_before
+from mockbroker.broker.stages import Passage, Stage, answers
 
 REQUEST_KEY = struct.Struct(">hh")  # the first fields of a request header: API key and version
 FLEXIBLE_HEADER = 2  # first version of the request header with tagged fields
@@ -63,7 +77,7 @@ class Unfinished:
     resume: Callable[[float], list[Outcome]]
 
 
-Outcome: TypeAlias = Reply | NoReply | Close | Dismiss | Unfinished
+Outcome: TypeAlias = Reply | NoReply | Close | Dismiss | Unmute | SendMore | Unfinished
 
 NOT_LOGGED = frozenset({Token, UnsupportedVersion})  # placeholders of requests that are not decoded
 
@@ -77,23 +91,24 @@ class Router:
         requests: The log of requests.
         handlers: The handlers by API key; ApiVersions advertises their versions.
         served: The served API versions by the first four bytes of a request: API key and version.
-        stages: The stages of all connections.
+        outer_stages: The stages of all connections that run before those of the connection.
+        stages: The stages of all connections that run after those of the connection.
     """
 
     def __init__(self, broker: Broker, journal: Journal, handlers: Mapping[int, Handler] = HANDLERS) -> None:
         self.journal = journal
         self.requests = RequestLog(journal.begin)
         self.handlers = handlers
+        self.outer_stages: tuple[Stage, ...] = ()
         self.stages: tuple[Stage, ...] = ()
         self._release: Release | None = None
         self._adapters = {key: handler.adapt_response for key, handler in handlers.items()}
-        # By ticket: the pending request, and the stages that have passed it on.
-        self._pending: dict[Ticket, tuple[Call[Any], Sequence[Stage]]] = {}
+        self._passages: dict[Ticket, Passage] = {}  # of pending requests that a stage watches or holds
         self.broker = self._attach(broker)
 
     def restart(self, broker: Broker, now: float) -> None:
         """Replace the broker state, and clear the journal and the request log. No request may be pending."""
-        self._pending.clear()
+        self._passages.clear()
         self.broker = self._attach(broker)
         self.journal.restart(now)
         self.requests.restart(now)
@@ -129,25 +144,31 @@ class Router:
         Args:
             call: The request.
             now: The broker's time in seconds.
-            own: The stages of the request's connection, which run before ``stages``.
+            own: The stages of the request's connection, which run between ``outer_stages`` and ``stages``.
         """
-        stages = (*own, *self.stages) if own or self.stages else ()
-        kind = call.request.__class__
-        if kind not in NOT_LOGGED:
+        if call.request.__class__ not in NOT_LOGGED:
             self.requests.record(call, now)
-        effects: Effects | None
-        if stages:
-            passed, effects = run_before(stages, call, now)
-            self._pending[call.ticket] = call, stages[:passed]
-            if effects is not None:
-                return self.finish(effects, now)
-        if kind is UnsupportedVersion:
-            return self.finish([Reply(call.ticket, api_versions.unsupported(self.broker))], now)
-        try:
-            effects = self.handlers[call.ticket.api_key].handle(self.broker, call, now)
-        except ResponseTooLargeError as error:  # only in handlers that change nothing
-            effects = [Close(call.ticket, str(error))]
+        if own or self.stages or self.outer_stages:
+            effects = self._pass_on(Passage(call, (*self.outer_stages, *own, *self.stages)), now)
+        else:
+            effects = self._handle(call, now)
         return self.finish(effects, now)
+
+    def _pass_on(self, passage: Passage, now: float) -> Effects:
+        """Call the next stages of a request, and its handler if all stages pass the request on."""
+        effects = passage.go_on(now)
+        held = effects is not None and not answers(effects, passage.call.ticket)
+        if passage.watching or held:
+            self._passages[passage.call.ticket] = passage
+        return self._handle(passage.call, now) if effects is None else effects
+
+    def _handle(self, call: Call[Any], now: float) -> Effects:
+        if call.request.__class__ is UnsupportedVersion:
+            return [Reply(call.ticket, api_versions.unsupported(self.broker))]
+        try:
+            return self.handlers[call.ticket.api_key].handle(self.broker, call, now)
+        except ResponseTooLargeError as error:  # only in handlers that change nothing
+            return [Close(call.ticket, str(error))]
 
     def run(self, outcomes: Iterable[Outcome], now: float) -> list[Outcome]:
         """Do all remaining slices of unfinished work at the time ``now``, and return all outcomes."""
@@ -181,7 +202,7 @@ class Router:
         except StopIteration as end:
             encoded = {} if reply.encoded is None else reply.encoded
             encoded[reply.ticket.version] = end.value
-            return [Reply(reply.ticket, reply.response, encoded)]
+            return [Reply(reply.ticket, reply.response, encoded, reply.delivery)]
         return [Unfinished(reply.ticket, partial(self._encode, reply, encoding))]
 
     def deadline(self) -> float:
@@ -215,14 +236,20 @@ class Router:
                 return self.finish(failover.complete_load(self.broker, index, now), now)
             case LossDue(node):
                 return self.finish(failover.handle_broker_loss(self.broker, node, now), now)
+            case StageDue(ticket):
+                return self.finish(self._stage_due(ticket, now), now)
             case SweepDue():
                 return self.finish(self.broker.groups.delete_expired_offsets(now), now)
             case None:
                 return []
 
+    def _stage_due(self, ticket: Ticket, now: float) -> Effects:
+        return [effect for stage in (*self.outer_stages, *self.stages) for effect in stage.due(ticket, now)]
+
     def forget(self, ticket: Ticket) -> None:
         """Discard a request whose connection was closed. A pending JoinGroup or SyncGroup remains, as in Kafka."""
-        self._pending.pop(ticket, None)
+        if (passage := self._passages.get(ticket)) is not None and not passage.forget():
+            del self._passages[ticket]
         self.broker.fetch_purgatory.remove(ticket)
         self.broker.client_deadlines.forget(FetchDue(ticket))
         self.broker.client_deadlines.forget(DismissDue(ticket))
@@ -233,8 +260,8 @@ class Router:
             appended := self.broker.write_changes(now)
         ):
             effects = [*effects, *complete_delayed_fetches(self.broker, appended)]
-        if self._pending:
-            effects = self._after(effects, now)
+        if self._passages:
+            effects = self._process_answers(effects, now)
         if notes := self.broker.transactions.begun:
             effects = [*notes, *effects]
             notes.clear()
@@ -244,23 +271,36 @@ class Router:
                 ticket = effect.ticket
                 adapt = self._adapters.get(ticket.api_key)
                 if adapt is not None:
-                    effect = Reply(ticket, adapt(effect.response, ticket.version))
+                    effect = Reply(ticket, adapt(effect.response, ticket.version), delivery=effect.delivery)
                 outcomes.append(effect)
             elif isinstance(effect, Note):
                 self.journal.record(effect, now)
             elif isinstance(effect, Work):
                 outcomes.append(Unfinished(effect.ticket, partial(self._resume, effect)))
+            elif isinstance(effect, Proceed):
+                outcomes += self._proceed(effect, now)
             else:
                 outcomes.append(effect)
         return outcomes
 
-    def _after(self, effects: Effects, now: float) -> Effects:
-        """Pass each effect that answers a request to the stages of the request; return the resulting effects."""
+    def _proceed(self, proceed: Proceed, now: float) -> list[Outcome]:
+        """Continue a request that a stage has held."""
+        passage = self._passages.pop(proceed.ticket, None)
+        if passage is None:  # its connection was closed
+            return []
+        if proceed.call is not None:
+            passage.watch(proceed.call)
+        return self.finish(self._pass_on(passage, now), now)
+
+    def _process_answers(self, effects: Effects, now: float) -> Effects:
+        """Pass each effect that answers a request to the stages that watch the request; return the final effects."""
         processed: Effects = []
         for effect in effects:
-            if isinstance(effect, Note | Work) or (pending := self._pending.pop(effect.ticket, None)) is None:
+            if not isinstance(effect, Answer) or (passage := self._passages.pop(effect.ticket, None)) is None:
                 processed.append(effect)
-            else:
-                call, stages = pending
-                processed += run_after(stages, call, [effect], now)
+                continue
+            answer = passage.process_answer([effect], now)
+            processed += answer
+            if not answers(answer, effect.ticket):  # held by a stage
+                self._passages[effect.ticket] = passage
         return processed

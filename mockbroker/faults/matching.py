@@ -86,7 +86,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class NewConnection:
     """A new connection.
 
     Attributes:
@@ -112,7 +112,7 @@ class Matcher:
         self._where = compile_where(match.where) if match.where else None
         self._criteria = {term: _criterion(value) for term, value in criteria(match).items()}
 
-    def matches_connection(self, connection: Connection) -> bool:
+    def matches_connection(self, connection: NewConnection) -> bool:
         return (
             self.match.broker in (None, connection.node)
             and (self._listener is None or self._listener(connection.listener))

@@ -35,6 +35,10 @@ class Counters:
         self.applied += 1
         return True
 
+    def undo(self) -> None:
+        """Withdraw the last application, which had no effect."""
+        self.applied -= 1
+
     def delay_ms(self, delay: Delay) -> int:
         """Return the milliseconds of a delay, with its jitter."""
         return delay.delay_ms + (self._random.randint(0, delay.jitter_ms) if delay.jitter_ms else 0)

@@ -64,7 +64,7 @@ def rule_to_json(rule: Rule) -> dict[str, Any]:
     occurrence = _given(rule.occurrence)
     if rule.occurrence.times is None:
         occurrence["times"] = ALWAYS
-    form = {"name": rule.name, "match": match, "occurrence": occurrence, "action": _action_to_json(rule.action)}
+    form = {"name": rule.name, "match": match, "occurrence": occurrence, "action": action_to_json(rule.action)}
     return {key: value for key, value in form.items() if value or key in ("match", "action")}
 
 
@@ -104,7 +104,8 @@ def _check_any_api(match: Match, action: Action, served: Collection[int], proble
         problems.append(Problem("action", f"no API with {given} can have this action: name the API in match.api"))
 
 
-def _action_to_json(action: Action) -> dict[str, Any]:
+def action_to_json(action: Action) -> dict[str, Any]:
+    """Return the JSON form of an action, without values that are the default."""
     form: dict[str, Any] = {}
     for part in (action.effect, action.delay):
         if part is not None:

@@ -8,9 +8,10 @@ from typing import Any
 
 from kwire.messages import APIS
 from mockbroker.base.effects import Call
+from mockbroker.base.errors import ConflictError
 from mockbroker.faults.applicability import applies_to
 from mockbroker.faults.globs import compile_glob
-from mockbroker.faults.matching import Connection, Element, Lookups, Matcher, Subject
+from mockbroker.faults.matching import Element, Lookups, Matcher, NewConnection, Subject
 from mockbroker.faults.occurrence import Counters
 from mockbroker.faults.rule import CONNECT, REQUEST, Rule
 
@@ -18,11 +19,11 @@ MAX_RULES = 1_000
 GENERATED_NAME = "fault-{}"
 
 
-class RuleExists(ValueError):
+class RuleExists(ConflictError):
     """A rule of this name exists already."""
 
 
-class TooManyRules(ValueError):
+class TooManyRules(ConflictError):
     """The limit on the number of rules is reached."""
 
 
@@ -122,7 +123,7 @@ class Rules:
                 return _fault(active, tuple(elements))
         return None
 
-    def first_for_connection(self, connection: Connection) -> Fault | None:
+    def first_for_connection(self, connection: NewConnection) -> Fault | None:
         """Return the first rule that applies to a new connection."""
         for active in self._of_connections:
             if active.matcher.matches_connection(connection) and active.counters.record_match():

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from reprlib import repr as shorten
 from typing import Any
 
+from mockbroker.base.errors import FaultRuleError
 from mockbroker.faults.globs import compile_glob
 
 LIKENESS = 0.6  # least similarity of a suggested name (difflib ratio)
@@ -37,7 +38,7 @@ class Problem:
         return f"{what} (possible: {', '.join(self.possible)})" if self.possible else what
 
 
-class InvalidRule(ValueError):
+class InvalidRule(FaultRuleError):
     """A rule that is refused. ``problems``: everything that is wrong with it."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:

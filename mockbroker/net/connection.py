@@ -165,7 +165,12 @@ class ClientRequests:
             body = reply.encoded[ticket.version] = codec.encode(response, ticket.version)
         if len(body) > UNCOUNTED:
             self._router.broker.response_room().reserve(len(body))
-        return pack_response(body, response.__class__, ticket.version, ticket.correlation_id)
+        frame = pack_response(body, response.__class__, ticket.version, ticket.correlation_id)
+        if (logged := ticket.logged) is not None:
+            self._router.requests.record_response(logged, frame)
+        if (delivery := reply.delivery) is not None and delivery.alter is not None:
+            return delivery.alter(frame)
+        return frame
 
     def skip_answer(self) -> None:
         """Drop the pending request, which gets no response."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import trio
 
@@ -13,6 +13,9 @@ from kwire.schema import schema_of
 from mockbroker.base.effects import Reply
 from mockbroker.net.connection import ClientRequests
 from mockbroker.net.pump import Connection, Pump
+
+if TYPE_CHECKING:
+    from mockbroker.faults.stage import Admission
 
 HOST = "/127.0.0.1"  # the client address that the broker sees
 
@@ -48,6 +51,13 @@ class InProcessConnection:
     def closed(self) -> str:
         """Reason why the connection was closed; "" while it is open."""
         return self._connection.reason
+
+    def admit(self, admission: Admission | None) -> None:
+        """Apply the decision of a fault rule about the new connection; None if no rule applies."""
+        if admission is not None and admission.refused:
+            self._pump.close(self._connection, f"fault rule {admission.rule}: {admission.how}")
+        elif admission is not None:
+            self._connection.muted = admission.how == "mute"
 
     async def ask(self, request: Any, version: int | None = None, *, answered: bool = True) -> Any:
         """Send a request and return the response.
@@ -91,6 +101,7 @@ class InProcessConnection:
                 await trio.lowlevel.checkpoint()
                 return response.body
             await connection.woken.wait()
+            connection.woken = trio.Event()  # a part of the response may have arrived
         self._check()
         await trio.lowlevel.checkpoint()
         return None
@@ -120,7 +131,7 @@ class BrokerEnd(Connection):
         woken: Event that is set when a response has arrived or the connection is closed.
     """
 
-    __slots__ = ("_side", "reason", "since", "woken")
+    __slots__ = ("_out", "_side", "reason", "since", "woken")
 
     durable = False
     requests: ClientRequests
@@ -131,6 +142,7 @@ class BrokerEnd(Connection):
         self.reason = ""
         self.woken = trio.Event()
         self._side = side
+        self._out = bytearray()  # a response that is sent slowly
 
     @property
     def buffered(self) -> int:
@@ -138,16 +150,31 @@ class BrokerEnd(Connection):
 
     @property
     def unsent(self) -> int:
-        return 0
+        return len(self._out)
 
     def answer(self, reply: Reply) -> int:
-        self._side.receive(self.requests.answer(reply))
-        self.woken.set()
-        return 0
+        data = self.requests.answer(reply)
+        if self.pace is not None:
+            self._out += data
+        else:
+            self._receive(data)
+        return len(self._out)
 
     def send(self) -> bool:
+        if (pace := self.pace) is not None:
+            data = bytes(self._out[: pace.allowed])
+            del self._out[: len(data)]
+            pace.allowed -= len(data)
+            if not self._out:
+                pace.finished, self.pace = True, None
+            self._receive(data)
         return True
+
+    def _receive(self, data: bytes) -> None:
+        self._side.receive(data)
+        self.woken.set()
 
     def hang_up(self, reason: str) -> None:
         self.reason = reason
+        self._out.clear()
         self.woken.set()

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from kwire import WireError
 from mockbroker.base.budget import Budget
-from mockbroker.base.effects import Call, Dismiss, NoReply, Reply, Ticket
+from mockbroker.base.effects import Call, Close, Dismiss, NoReply, Pace, Reply, SendMore, Ticket, Unmute
 from mockbroker.base.response_limit import ResponseTooLargeError
 from mockbroker.broker.router import Outcome, Router, Unfinished
 from mockbroker.broker.stages import Stage
@@ -83,6 +83,8 @@ class Connection(ABC):
         slow: Counter that increases by ONCE_SLOW with each turn longer than SLICE, and decreases by 1 with each other.
         weighed: True if the connection buffered bytes when its bytes were last counted.
         work: Remaining work on a request that is handled in slices, or None.
+        muted: True while no request is served because of a throttle time or a fault.
+        pace: Pace at which responses are sent, or None.
     """
 
     __slots__ = (
@@ -92,7 +94,9 @@ class Connection(ABC):
         "draining",
         "ended",
         "held",
+        "muted",
         "number",
+        "pace",
         "peer",
         "queued",
         "requests",
@@ -119,6 +123,8 @@ class Connection(ABC):
         self.slow = 0
         self.weighed = False
         self.work: Unfinished | None = None
+        self.muted = False
+        self.pace: Pace | None = None
 
     @property
     @abstractmethod
@@ -146,6 +152,9 @@ class Connection(ABC):
     @abstractmethod
     def hang_up(self, reason: str) -> None:
         """Close the transport and drop unsent bytes."""
+
+    def reset(self) -> None:  # noqa: B027 - a shell may have nothing to do
+        """Prepare the transport so that closing it resets the connection, and drop unsent bytes."""
 
     def regulate(self) -> None:  # noqa: B027 - a shell may have nothing to do
         """Resume or stop reading, after the connection was served."""
@@ -298,7 +307,7 @@ class Pump:
         """
         requests, stopwatch = connection.requests, self._stopwatch
         for _ in range(self._in_a_row):
-            if connection.closed or connection.draining or connection.closing:
+            if connection.closed or connection.draining or connection.closing or connection.muted:
                 return False
             if connection.held and connection.send_buffer_full:
                 return False
@@ -353,7 +362,7 @@ class Pump:
                 self._keep_work(outcome, connection or served)
                 continue
             if connection is None or connection.requests.ticket is not outcome.ticket:
-                self.unclaimed(outcome)
+                self._control(connection, outcome)
                 continue
             if connection is not served:
                 self.enqueue(connection)
@@ -362,10 +371,32 @@ class Pump:
                 self._answer(connection, outcome)
             elif isinstance(outcome, NoReply):
                 connection.requests.skip_answer()
+            elif isinstance(outcome, Unmute | SendMore):
+                self._go_on(connection, outcome)
             else:
                 if isinstance(outcome, Dismiss) and outcome.response is not None:
                     self._answer(connection, Reply(outcome.ticket, outcome.response))
-                self._refuse(connection, outcome.reason)
+                self._close_by_fault(connection, outcome.reason, reset=isinstance(outcome, Close) and outcome.reset)
+
+    def _control(self, connection: Connection | None, outcome: Outcome) -> None:
+        """Carry out an outcome that answers no pending request of its connection."""
+        if isinstance(outcome, Unmute | SendMore):
+            if connection is not None:
+                self._go_on(connection, outcome)
+        elif isinstance(outcome, Close) and connection is not None and outcome.ticket.api_key < 0:
+            self._close_by_fault(connection, outcome.reason, reset=outcome.reset)
+        else:
+            self.unclaimed(outcome)
+
+    def _go_on(self, connection: Connection, outcome: Unmute | SendMore) -> None:
+        """Serve a muted connection again, or send more bytes of a response that is sent slowly."""
+        if isinstance(outcome, SendMore):
+            self.flush(connection)
+            self.weigh(connection)
+        else:
+            connection.muted = False
+        self.enqueue(connection)
+        connection.answered_later()
 
     def _keep_work(self, work: Unfinished, connection: Connection | None) -> None:
         """Queue the remaining work on a request, even if its connection is closed, so that no request is half done."""
@@ -377,6 +408,9 @@ class Pump:
         """Discard a response whose connection has been closed. A simulation overrides this method."""
 
     def _answer(self, connection: Connection, reply: Reply) -> None:
+        delivery = reply.delivery
+        if delivery is not None:
+            connection.pace, connection.muted = delivery.pace or connection.pace, delivery.mute
         try:
             unsent = connection.answer(reply)
         except ResponseTooLargeError as error:
@@ -390,6 +424,15 @@ class Pump:
         if unsent > WRITE_AHEAD:
             self.flush(connection)
             self.weigh(connection)
+        if delivery is not None and delivery.close:
+            self._close_by_fault(connection, delivery.close, reset=delivery.reset)
+
+    def _close_by_fault(self, connection: Connection, reason: str, *, reset: bool) -> None:
+        """Send the unsent responses, as far as the peer accepts them, then close the connection."""
+        if reset:
+            self.flush(connection)
+            connection.reset()
+        self._refuse(connection, reason)
 
     # --- sending and holding ---
 
@@ -454,7 +497,8 @@ class Pump:
 
     def close_if_over(self, connection: Connection) -> None:
         """Close a connection whose peer has shut down its sending side, once all finished responses are sent."""
-        if connection.ended and not (connection.draining or connection.held or connection.queued):
+        busy = connection.draining or connection.held or connection.queued or connection.pace is not None
+        if connection.ended and not busy:
             self.close(connection)
 
     def stop(self, node: int) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from mockbroker.base.effects import Effects
+from mockbroker.broker.authentication import ANONYMOUS, AuthenticationStage
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.broker.router import Router
@@ -27,6 +28,7 @@ from mockbroker.net.sockets import SocketConnection, Sockets
 from mockbroker.net.timekeeper import Timekeeper
 
 if TYPE_CHECKING:
+    from mockbroker.faults.stage import Admission, FaultStage
     from mockbroker.net.durability import Durability
     from mockbroker.storage.data_dir import DataDir
     from mockbroker.storage.disk import DataDirError
@@ -62,6 +64,8 @@ class Server:
         self._sockets = Sockets(self.pump, self._new_number, watch, self._turn)
         self._listeners = Listeners(bound, self._sockets.open)
         self._timekeeper = Timekeeper(self.pump, self.clock, self._catch_up, self._turn, time.perf_counter)
+        router.requests.clock = self.clock
+        self._faults: FaultStage | None = None
         self._durability: Durability | None = None
         if data_dir is not None:
             from mockbroker.net.durability import Durability  # late: most clusters are in memory only
@@ -77,6 +81,30 @@ class Server:
     def failure(self) -> DataDirError | None:
         """The error of a failed write to the data directory, which ends the server; None if there was none."""
         return None if self._durability is None else self._durability.failure
+
+    @property
+    def faults(self) -> FaultStage:
+        """The fault rules, which are created at the first use."""
+        if self._faults is None:
+            from mockbroker.faults.stage import FaultStage  # late: most clusters have no faults
+
+            self._faults = FaultStage(self.router, self._principal)
+            self._sockets.admit = self._admit
+        return self._faults
+
+    def _admit(self, number: int, node: int, listener: str, address: str) -> Admission | None:
+        """Apply the fault rules for new connections; see ``FaultStage.admit``."""
+        from mockbroker.faults.matching import NewConnection
+
+        return self.faults.admit(number, NewConnection(node, listener, address), self.clock.read())
+
+    def _principal(self, number: int) -> str:
+        """Return the principal of a connection. ``number``: number of the connection."""
+        connection = self.pump.connections.get(number)
+        for stage in () if connection is None else connection.stages:
+            if isinstance(stage, AuthenticationStage):
+                return stage.principal
+        return ANONYMOUS
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled or until a write to the data directory fails, then close every socket."""
@@ -103,6 +131,8 @@ class Server:
         """
         self._hang_up()
         self.router.restart(broker, self.clock.read())
+        if self._faults is not None:
+            self._faults.restart()
         self._timekeeper.attach_clock()
         self.pump.restart()
         if bound is not None:
@@ -118,6 +148,8 @@ class Server:
         """
         self._listeners.stop(node)
         self.pump.stop(node)
+        if self._faults is not None:
+            self._faults.stop(node)
         self._sockets.stop(node, abruptly=abruptly)
         for connection in self._in_process():
             if connection.requests.node == node:
@@ -148,8 +180,12 @@ class Server:
             node: Id of the broker.
             client_id: The ``client.id`` of the request headers.
         """
-        requests = ClientRequests(self._new_number(), node, HOST, self.router, self._listeners.bound[0].name)
-        return InProcessConnection(self.pump, requests, client_id, self._serve)
+        listener = self._listeners.bound[0].name
+        requests = ClientRequests(self._new_number(), node, HOST, self.router, listener)
+        connection = InProcessConnection(self.pump, requests, client_id, self._serve)
+        if self._faults is not None:
+            connection.admit(self._admit(requests.connection, node, listener, HOST.removeprefix("/")))
+        return connection
 
     def disconnect(self, number: int, *, reset: bool) -> None:
         """Close a connection and drop its pending request.

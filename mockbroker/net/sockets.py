@@ -14,11 +14,12 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import inf
+from typing import TYPE_CHECKING, Protocol
 
 import trio
 from trio.lowlevel import notify_closing, wait_writable
 
-from mockbroker.base.effects import Client, Reply
+from mockbroker.base.effects import Client, Pace, Reply
 from mockbroker.broker.authentication import Authentication, AuthenticationStage
 from mockbroker.broker.stages import Stage
 from mockbroker.net.bound_listeners import BoundListener
@@ -28,6 +29,9 @@ from mockbroker.net.readiness import Ready, Watch
 from mockbroker.net.sasl_connection import SaslRequests
 from mockbroker.net.tls import TlsError, TlsSocket
 
+if TYPE_CHECKING:
+    from mockbroker.faults.stage import Admission
+
 log = logging.getLogger("mockbroker")
 
 READ_SIZE = 65_536  # bytes per recv()
@@ -36,7 +40,23 @@ SEND_TIMEOUT = 30.0  # seconds without progress after which the connection of a 
 FRAME_TIMEOUT = 30.0  # maximum seconds from the first to the last byte of a request, or for a TLS handshake
 CHECK_INTERVAL = 5.0  # seconds between two checks for connections that are idle or too slow
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, 0 s: close() drops unsent bytes and sends a reset
+HANDSHAKE_FAILURE = b"\x15\x03\x03\x00\x02\x02\x28"  # TLS record: a fatal alert
 NONCE_BYTES = 18  # random bytes in the server's part of a SCRAM nonce
+
+
+class Admit(Protocol):
+    """A function that applies fault rules to a new connection."""
+
+    def __call__(self, number: int, node: int, listener: str, address: str) -> Admission | None:
+        """Return what happens to the connection; None to serve it as usual.
+
+        Args:
+            number: Number of the connection.
+            node: Id of the broker.
+            listener: Name of the listener.
+            address: Address of the client, without port.
+        """
+        ...
 
 
 class SocketConnection(Connection):
@@ -85,6 +105,8 @@ class SocketConnection(Connection):
         return len(out)
 
     def send(self) -> bool:
+        if self.pace is not None:
+            return self._send_slowly(self.pace)
         try:
             sent = self.sock.send(self.out)
         except BlockingIOError:
@@ -96,6 +118,21 @@ class SocketConnection(Connection):
         else:
             del self.out[:sent]
             self._owner.drain(self)
+        return True
+
+    def _send_slowly(self, pace: Pace) -> bool:
+        """Send the bytes that the pace allows; without a pace again when all bytes are sent."""
+        try:
+            sent = self.sock.send(self.out[: pace.allowed]) if pace.allowed else 0
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            return False
+        pace.allowed -= sent
+        del self.out[:sent]
+        if not self.out:
+            pace.finished = True
+            self.pace = None
         return True
 
     def hang_up(self, reason: str) -> None:  # noqa: ARG002
@@ -114,7 +151,7 @@ class SocketConnection(Connection):
     def regulate(self) -> None:
         self._note_request()
         if self.watched:
-            busy = self.draining or self.held or self.queued or self.requests.ticket is not None
+            busy = self.draining or self.held or self.queued or self.muted or self.requests.ticket is not None
             if busy and self._full:
                 self.stop_reading()
         elif not (self.ended or self.closing or self._full):
@@ -131,7 +168,7 @@ class SocketConnection(Connection):
     def _note_request(self) -> None:
         """Update ``incomplete_since``."""
         requests = self.requests
-        if requests.ticket is not None or not self.frames.held:
+        if requests.ticket is not None or self.muted or not self.frames.held:
             self.incomplete_since = None
         elif self.incomplete_since is None or requests.taken != self._served:
             self.incomplete_since = self.active
@@ -142,7 +179,7 @@ class SocketConnection(Connection):
         """True while further input should not be read: the client reads no responses, or READ_AHEAD is exceeded."""
         if self.draining or self.send_buffer_full:
             return True
-        return (self.requests.ticket is not None or self.queued) and self.frames.held > READ_AHEAD
+        return (self.requests.ticket is not None or self.queued or self.muted) and self.frames.held > READ_AHEAD
 
 
 class Sockets:
@@ -157,6 +194,7 @@ class Sockets:
     Attributes:
         connections: The open connections by number.
         watch: The watcher of readable connections, created by ``start``.
+        admit: Function that applies fault rules to a new connection; None without rules.
     """
 
     def __init__(
@@ -173,6 +211,7 @@ class Sockets:
         self._make_watch = watch
         self._turn = turn
         self._nursery: trio.Nursery | None = None
+        self.admit: Admit | None = None
         self._pause = trio.CancelScope()  # the pause between two checks for idle connections
 
     def start(self, nursery: trio.Nursery) -> None:
@@ -188,6 +227,12 @@ class Sockets:
         with suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         number, host, peer = self._numbers(), f"/{address[0]}", f"{address[0]}:{address[1]}"
+        admission = None
+        if self.admit is not None:
+            admission = self.admit(number, listener.node, listener.name, str(address[0]))
+            if admission is not None and admission.refused:
+                _refuse(sock, admission, peer)
+                return
         if listener.tls is not None:
             sock = listener.tls.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
         router = self._pump.router
@@ -205,6 +250,9 @@ class Sockets:
             self._pause.cancel()
         self.connections[number] = connection
         self._pump.open(connection)
+        if admission is not None and admission.how == "mute":
+            connection.muted = True
+            return
         connection.watched = True
         self.watch.add(sock, connection)
 
@@ -319,6 +367,17 @@ class Sockets:
                     self._pump.close(connection)
                 elif connection.requests.ticket is None and now - connection.active > idle_limit:
                     self._pump.close(connection)
+
+
+def _refuse(sock: socket.socket, admission: Admission, peer: str) -> None:
+    """Close a connection as a fault rule says."""
+    log.warning("%s: closed, fault rule %s: %s a new connection", peer, admission.rule, admission.how)
+    with suppress(OSError):
+        if admission.how == "reset":
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        elif admission.how == "fail_tls":
+            sock.send(HANDSHAKE_FAILURE)
+    sock.close()
 
 
 def _new_nonce() -> str:

@@ -120,6 +120,10 @@ async def evict_unknown_member(cluster: Cluster) -> None:
     cluster.evict("g", "b")
 
 
+async def wait_for_a_fault(cluster: Cluster) -> None:
+    await cluster.faults.hold("Heartbeat", name="gate").wait_holding(0.01)
+
+
 def rebalance_empty_group(cluster: Cluster) -> None:
     cluster.set_committed("g", {("orders", 0): 1})
     cluster.rebalance("g")
@@ -295,6 +299,8 @@ ROWS = [
     Row("eviction from an unknown group", on_shared(lambda cluster: cluster.evict("g", "a")), "UnknownGroupError: group 'g' does not exist; existing groups: none"),
     Row("eviction of an unknown member", in_trio(evict_unknown_member), "UnknownMemberError: group 'g' has no member 'b'; its members: 'a'"),
     Row("rebalance of an empty group", in_trio(rebalance_empty_group, topics=TOPICS), "EmptyGroupError: group 'g' has no members: there is nothing to rebalance"),
+    Row("fault rule that does not exist", on_shared(lambda cluster: cluster.faults.state("gate")), "UnknownFaultError: fault rule gate does not exist; existing rules: none"),
+    Row("fault rule that is not applied in time", in_trio(wait_for_a_fault), "WaitTimeoutError: timed out after 0.01 s waiting for fault rule gate to hold 1 requests: it has matched 0, was applied to 0 and holds 0 requests\nrule: {'name': 'gate', 'match': {'api': 'Heartbeat'}, 'action': {'hold': True}}\nno group has had an event"),
     Row("committed offset below zero", on_shared(lambda cluster: cluster.set_committed("g", {("orders", 0): -1})), "ValueError: offset -1 of orders-0 is out of range (0-9223372036854775807)"),
     Row("coordinator that is stopped", in_trio(coordinator_is_stopped), "CoordinatorUnavailableError: the coordinator of group 'g' is not running: start a replica of __consumer_offsets-3 (brokers 0)"),
     Row("coordinator that is loading", in_trio(coordinator_is_loading, brokers=2, config={"mockbroker.coordinator.load.ms": 1_000}), "CoordinatorUnavailableError: broker 0, the coordinator of group 'g', is loading its groups: wait until the loading time (mockbroker.coordinator.load.ms) is over"),

@@ -162,7 +162,7 @@ class FetchSessionCache:
     def new_context(self, request: FetchRequest, version: int, now: float) -> FetchContext | ErrorCode:
         """Return the context of a request; or the error, if its session id or session epoch is not valid."""
         by_id = version >= BY_ID_SINCE
-        shard = self._shards[min(max(request.session_id, 0) // SHARD_IDS, SHARDS - 1)]
+        shard = self._shard(request.session_id)
         if request.session_epoch in (INITIAL, FINAL):
             shard.close(request.session_id)
             creates_session = request.session_epoch == INITIAL
@@ -181,6 +181,20 @@ class FetchSessionCache:
         session.epoch = session.epoch % LAST_EPOCH + 1
         shard.touch(session, now)
         return FetchContext(session.partitions, now, by_id, session, epoch=session.epoch)
+
+    def partitions_of(self, request: FetchRequest, version: int) -> list[Key] | None:
+        """Return the partitions that a request reads if it continues a session, else None; nothing is changed."""
+        if request.session_epoch in (INITIAL, FINAL):
+            return None
+        session = self._shard(request.session_id).sessions.get(request.session_id)
+        if session is None:
+            return None
+        partitions = dict(session.partitions)
+        _update(partitions, request, by_id=version >= BY_ID_SINCE, only_keys=True)
+        return list(partitions)
+
+    def _shard(self, session_id: int) -> _CacheShard:
+        return self._shards[min(max(session_id, 0) // SHARD_IDS, SHARDS - 1)]
 
     def create(self, context: FetchContext) -> int:
         """Create a session with the partitions of a context; return its id, or 0 if the cache is full."""
@@ -247,13 +261,22 @@ def _requested(request: FetchRequest, *, by_id: bool) -> dict[Key, FetchPartitio
     return partitions
 
 
-def _update(cached: dict[Key, FetchPartition], request: FetchRequest, *, by_id: bool) -> dict[Key, FetchPartition]:
-    """Add, update and forget partitions of a session as requested; return the partitions of the request."""
+def _update(
+    cached: dict[Key, FetchPartition], request: FetchRequest, *, by_id: bool, only_keys: bool = False
+) -> dict[Key, FetchPartition]:
+    """Add, update and forget partitions of a session as requested; return the partitions of the request.
+
+    Args:
+        cached: The partitions of the session.
+        request: The request.
+        by_id: Whether the session has topic ids.
+        only_keys: Leave the partitions themselves unchanged.
+    """
     requested = _requested(request, by_id=by_id) if request.topics else {}
     for key, partition in requested.items():
         if (known := cached.get(key)) is None:
             cached[key] = partition
-        else:
+        elif not only_keys:
             known.request = partition.request
     for topic in request.forgotten_topics_data:
         name, topic_id = ("", topic.topic_id) if by_id else (topic.topic, NO_ID)

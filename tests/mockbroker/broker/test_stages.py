@@ -25,11 +25,11 @@ class Recorded(Stage):
     def __init__(self, name: str, passed: list[str], *, refuses: bool = False) -> None:
         self.name, self.passed, self.refuses = name, passed, refuses
 
-    def before(self, call: Call[Any], now: float) -> Effects | None:
+    def before(self, call: Call[Any], now: float) -> Effects | Call[Any] | None:
         self.passed.append(f"before {self.name}")
-        return (
-            [Reply(call.ticket, HeartbeatResponse(error_code=E.GROUP_AUTHORIZATION_FAILED))] if self.refuses else None
-        )
+        if self.refuses:
+            return [Reply(call.ticket, HeartbeatResponse(error_code=E.GROUP_AUTHORIZATION_FAILED))]
+        return call
 
     def after(self, call: Call[Any], effects: Effects, now: float) -> Effects:
         self.passed.append(f"after {self.name}")
@@ -65,6 +65,9 @@ def test_rejected_request_skips_later_stages() -> None:
 
 def test_stage_replaces_the_effects_of_the_handler() -> None:
     class Severs(Stage):
+        def before(self, call: Call[Any], now: float) -> Call[Any]:
+            return call
+
         def after(self, call: Call[Any], effects: Effects, now: float) -> Effects:
             return [Dismiss(call.ticket, None, "severed")]
 

@@ -23,7 +23,7 @@ from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.messages.produce import ProduceRequest
 from kwire.schema import ZERO_UUID, schema_of
 from mockbroker.base.effects import Call, Client, Ticket
-from mockbroker.faults.matching import WHOLE_REQUEST, Connection, Element, Lookups, Matcher, Subject
+from mockbroker.faults.matching import WHOLE_REQUEST, Element, Lookups, Matcher, NewConnection, Subject
 from mockbroker.faults.rule import CONNECT, Match
 
 ORDERS, AUDIT = UUID(int=1), UUID(int=2)
@@ -241,5 +241,5 @@ def test_partitions_of_a_request_match_without_a_fetch_session():
     ],
 )
 def test_conditions_about_a_connection(match, matches):
-    connection = Connection(node=1, listener="EXTERNAL", address="10.0.0.7")
+    connection = NewConnection(node=1, listener="EXTERNAL", address="10.0.0.7")
     assert Matcher(Match(on=CONNECT, **match)).matches_connection(connection) is matches

@@ -10,7 +10,7 @@ from kwire.messages.sync_group import SyncGroupRequest
 from kwire.schema import schema_of
 from mockbroker.base.effects import Call, Client, Ticket
 from mockbroker.faults import rules as rules_module
-from mockbroker.faults.matching import WHOLE_REQUEST, Connection, Lookups
+from mockbroker.faults.matching import WHOLE_REQUEST, Lookups, NewConnection
 from mockbroker.faults.parsing import parse_rule
 from mockbroker.faults.rules import RuleExists, Rules, TooManyRules
 
@@ -137,7 +137,7 @@ def test_rules_for_connections():
         {"name": "other", "match": {"on": "connect", "broker": 1}, "action": {"no_response": True}},
         {"name": "refuse", "match": {"on": "connect", "address": "10.*"}, "action": {"disconnect": "before"}},
     )
-    connection = Connection(node=0, listener="PLAINTEXT", address="10.0.0.1")
+    connection = NewConnection(node=0, listener="PLAINTEXT", address="10.0.0.1")
     fault = rules.first_for_connection(connection)
     assert fault is not None
     assert (fault.rule.name, fault.elements) == ("refuse", ())

@@ -1,0 +1,129 @@
+"""The keyword arguments of fault rules, and their JSON form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict
+
+from mockbroker.api.fault_names import ApiName, ErrorName, MalformName
+
+
+class Occurrence(TypedDict, total=False):
+    """How often a rule applies. The steps are tried in this order for each request that matches.
+
+    Attributes:
+        skip: The first matching requests are passed on.
+        every: Of the others, the first and then every n-th one goes to the next step.
+        probability: Probability that such a request goes to the next step.
+        seed: Seed of the random numbers, for ``probability`` and ``jitter_ms``.
+        times: Number of requests that the rule applies to (1), or ``"always"``.
+    """
+
+    skip: int
+    every: int
+    probability: float
+    seed: int
+    times: int | Literal["always"]
+
+
+class RequestConditions(Occurrence, total=False):
+    """The conditions of a rule about requests, all of which must hold. Texts may have the wildcards ``*`` and ``?``.
+
+    Attributes:
+        version: API versions, such as ``"5-8"``.
+        broker: Id of the broker that receives the request.
+        listener: Name of the listener.
+        client_id: The ``client.id`` of the request header.
+        group: Group id.
+        member_id: Member id.
+        instance_id: The ``group.instance.id``.
+        topic: Topic name, also where the request has topic ids.
+        partition: Index of a partition.
+        transactional_id: The ``transactional.id``.
+        principal: The principal of the connection, such as ``User:alice``.
+        where: Expression over the fields of the request, in the language of ``kwire capture --where``.
+        name: Name of the rule; generated if absent.
+        optional: True if the rule need not be applied; without it, the pytest fixture fails a test whose rule is never
+            applied.
+    """
+
+    version: str
+    broker: int
+    listener: str
+    client_id: str
+    group: str
+    member_id: str
+    instance_id: str
+    topic: str
+    partition: int
+    transactional_id: str
+    principal: str
+    where: str
+    name: str
+    optional: bool
+
+
+class RuleOptions(RequestConditions, total=False):
+    """The keyword arguments of ``add``: conditions, occurrence and one action, beside which ``delay_ms`` may stand.
+
+    Attributes:
+        api: Kafka's name of an API, or several names; without it, every API that the rule fits.
+        on: ``"connect"`` for a rule about new connections instead of requests.
+        address: Address of the client, for a rule about new connections.
+        error: Name of the error that the matching elements of the request get.
+        delay_ms: Milliseconds of the broker's clock.
+        jitter_ms: Upper bound of random milliseconds that are added to ``delay_ms``.
+        when: ``"before"`` or ``"after"`` the request is processed, for a delay, a hold or ``no_response``.
+        disconnect: Close the connection before the request is processed, after, or in the middle of the response.
+        bytes: Bytes of the response that are sent first, with ``disconnect="mid-response"``.
+        reset: Whether the connection is closed by a TCP reset.
+        hold: Hold the request until ``release``.
+        no_response: Send nothing further on the connection.
+        throttle_ms: Throttle time in the response, for which the connection is muted.
+        respond: Body of the response in JSON form; absent fields have their default.
+        bytes_per_second: Rate at which the response is sent, or the request is read.
+        of: What ``bytes_per_second`` limits.
+        malform: Form of malformed response.
+        parameters: Parameters of that form.
+        evict: Evict the member that has sent the request.
+        fail_tls: Break off the TLS handshake of a new connection.
+    """
+
+    api: ApiName | Sequence[ApiName]
+    on: Literal["connect"]
+    address: str
+    error: ErrorName
+    delay_ms: int
+    jitter_ms: int
+    when: Literal["before", "after"]
+    disconnect: Literal["before", "after", "mid-response"]
+    bytes: int
+    reset: bool
+    hold: Literal[True]
+    no_response: Literal[True]
+    throttle_ms: int
+    respond: Mapping[str, Any]
+    bytes_per_second: int
+    of: Literal["response", "request"]
+    malform: MalformName
+    parameters: Mapping[str, int | str]
+    evict: Literal[True]
+    fail_tls: Literal[True]
+
+
+OCCURRENCE = frozenset(Occurrence.__annotations__)
+MATCH = frozenset(RequestConditions.__annotations__) - OCCURRENCE - {"name", "optional"} | {"api", "on", "address"}
+
+
+def rule_form(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON form of a rule. ``options``: RuleOptions without ``optional``."""
+    form: dict[str, Any] = {"match": {}, "occurrence": {}, "action": {}}
+    for key, value in options.items():
+        if key == "name":
+            form["name"] = value
+        elif key == "parameters":
+            form["action"] |= value
+        else:
+            section = "occurrence" if key in OCCURRENCE else "match" if key in MATCH else "action"
+            form[section][key] = list(value) if isinstance(value, tuple) else value
+    return form

@@ -1,0 +1,353 @@
+"""Fault rules of a cluster: ``cluster.faults`` adds rules, waits until they are applied, and releases held requests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, Self, TypeVar, Unpack
+
+import trio
+
+from mockbroker.api.fault_names import ApiName, ErrorName, MalformName
+from mockbroker.api.fault_options import RequestConditions, RuleOptions, rule_form
+from mockbroker.api.operations import Handle, operation
+from mockbroker.api.wait import WaitTimeoutError, event_report
+from mockbroker.base.errors import NotFoundError
+from mockbroker.broker.handlers import HANDLERS
+from mockbroker.faults.parsing import parse_rule, rule_to_json, warnings
+from mockbroker.faults.rules import ActiveRule
+from mockbroker.faults.stage import FaultStage
+from mockbroker.net.server import Server
+
+WAIT_TIMEOUT = 10.0  # seconds; the default of wait_applied and wait_holding
+
+
+class UnknownFaultError(NotFoundError):
+    """Raised for the name of a fault rule that does not exist."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultState:
+    """A fault rule and how often it was applied.
+
+    Attributes:
+        name: Name of the rule.
+        rule: The rule in JSON form.
+        matched: Number of requests that have reached the rule and matched.
+        applied: Number of requests that the rule was applied to.
+        holding: Number of requests that the rule holds now.
+        exhausted: Whether the rule applies to no further request.
+        warnings: What is doubtful about the rule, as ``path`` and ``detail``.
+    """
+
+    name: str
+    rule: Mapping[str, Any]
+    matched: int
+    applied: int
+    holding: int
+    exhausted: bool
+    warnings: tuple[Mapping[str, str], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the rule in JSON form, with its counters beside ``match`` and ``action``."""
+        return {
+            **self.rule,
+            "matched": self.matched,
+            "applied": self.applied,
+            "holding": self.holding,
+            "exhausted": self.exhausted,
+            "warnings": list(self.warnings),
+        }
+
+
+class FaultHandle:
+    """The base class of handles of one fault rule. As a context manager, it removes the rule at the end of the block.
+
+    Attributes:
+        name: Name of the rule.
+    """
+
+    def __init__(self, faults: FaultOperations[Any], name: str) -> None:
+        self._faults = faults
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+    @property
+    def state(self) -> FaultState:
+        """The rule and its counters. Raises: UnknownFaultError if the rule was removed."""
+        return self._faults.state(self.name)
+
+    @property
+    def matched(self) -> int:
+        """Number of requests that have reached the rule and matched."""
+        return self.state.matched
+
+    @property
+    def applied(self) -> int:
+        """Number of requests that the rule was applied to."""
+        return self.state.applied
+
+    @property
+    def holding(self) -> int:
+        """Number of requests that the rule holds now."""
+        return self.state.holding
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the rule applies to no further request."""
+        return self.state.exhausted
+
+    def release(self, count: int | None = None) -> int:
+        """Release requests that the rule holds, the longest held first; return their number.
+
+        Args:
+            count: Maximum number; None for all that are held now.
+        """
+        return self._faults.release(self.name, count)
+
+    def remove(self) -> None:
+        """Remove the rule, and release what it holds. A rule that was removed before is ignored."""
+        self._faults.remove(self.name)
+
+
+class Fault(FaultHandle):
+    """A fault rule of a ``Cluster``, for use in its trio run."""
+
+    _faults: Faults
+
+    async def wait_applied(self, timeout: float = WAIT_TIMEOUT, count: int = 1) -> FaultState:
+        """Wait until the rule was applied ``count`` times. See ``Faults.wait``."""
+        return await self._faults.wait(self.name, applied=count, timeout=timeout)
+
+    async def wait_holding(self, timeout: float = WAIT_TIMEOUT, count: int = 1) -> FaultState:
+        """Wait until the rule holds ``count`` requests. See ``Faults.wait``."""
+        return await self._faults.wait(self.name, holding=count, timeout=timeout)
+
+
+F = TypeVar("F", bound=FaultHandle)
+
+
+class FaultOperations(Handle, Generic[F]):
+    """The operations on fault rules. A method added here is available on every handle."""
+
+    def _handle(self, name: str) -> F:
+        """Return a handle of a rule."""
+        raise NotImplementedError
+
+    def add(self, **options: Unpack[RuleOptions]) -> F:
+        """Add a rule, after the rules that exist; the first rule that applies to a request wins.
+
+        Args:
+            options: Conditions, occurrence and action, as ``RuleOptions`` describes, such as ``api="OffsetCommit"``,
+                ``error="REBALANCE_IN_PROGRESS"``, ``times=2``.
+
+        Raises:
+            InvalidRule: The rule is not valid. The message names each problem and what is possible instead.
+            RuleExists: A rule of this name exists.
+            TooManyRules: ``mockbroker.faults.max.rules`` is reached.
+        """
+        given: dict[str, Any] = dict(options)
+        optional = bool(given.pop("optional", False))
+        return self._handle(self.add_rule(rule_form(given), optional=optional).name)
+
+    def error(self, api: ApiName | list[ApiName], error: ErrorName, **conditions: Unpack[RequestConditions]) -> F:
+        """Add a rule that answers the matching elements of requests with an error. See ``add``."""
+        return self.add(api=api, error=error, **conditions)
+
+    def delay(
+        self,
+        api: ApiName | list[ApiName],
+        delay_ms: int,
+        *,
+        jitter_ms: int = 0,
+        when: Literal["before", "after"] = "before",
+        **conditions: Unpack[RequestConditions],
+    ) -> F:
+        """Add a rule that delays requests before they are processed, or their responses. See ``add``."""
+        return self.add(api=api, delay_ms=delay_ms, jitter_ms=jitter_ms, when=when, **conditions)
+
+    def hold(
+        self,
+        api: ApiName | list[ApiName],
+        *,
+        when: Literal["before", "after"] = "before",
+        **conditions: Unpack[RequestConditions],
+    ) -> F:
+        """Add a rule that holds requests, or their responses, until ``release``. See ``add``."""
+        return self.add(api=api, hold=True, when=when, **conditions)
+
+    def disconnect(
+        self,
+        api: ApiName | list[ApiName],
+        disconnect: Literal["before", "after", "mid-response"] = "before",
+        *,
+        reset: bool = False,
+        **conditions: Unpack[RequestConditions],
+    ) -> F:
+        """Add a rule that closes the connection of requests. See ``add``."""
+        return self.add(api=api, disconnect=disconnect, reset=reset, **conditions)
+
+    def malform(
+        self,
+        api: ApiName | list[ApiName],
+        malform: MalformName,
+        parameters: Mapping[str, int | str] | None = None,
+        **conditions: Unpack[RequestConditions],
+    ) -> F:
+        """Add a rule that sends malformed responses. See ``add``."""
+        return self.add(api=api, malform=malform, parameters=parameters or {}, **conditions)
+
+    @operation
+    def add_rule(self, form: object, *, optional: bool = False) -> FaultState:
+        """Add a rule in JSON form, and return its state. Raises: InvalidRule, RuleExists, TooManyRules; see ``add``.
+
+        Args:
+            form: The rule as JSON: ``name``, ``match``, ``occurrence`` and ``action``.
+            optional: Whether the rule need not be applied.
+        """
+        active = self._stage.add(parse_rule(form, HANDLERS))
+        if optional:
+            self._stage.optional.add(active.rule.name)
+        return self._state_of(active)
+
+    @operation
+    def put_rule(self, name: str, form: object) -> FaultState:
+        """Replace the rule of a name at its position and reset its counters, or add it; return its state.
+
+        Raises: InvalidRule, TooManyRules.
+        """
+        active, effects = self._stage.replace(parse_rule(form, HANDLERS, name), self._now)
+        self._perform_effects(effects)
+        return self._state_of(active)
+
+    @operation
+    def state(self, name: str) -> FaultState:
+        """Return a rule and its counters. Raises: UnknownFaultError."""
+        return self._state_of(self._active(name))
+
+    @operation
+    def states(self) -> list[FaultState]:
+        """Return all rules and their counters, in the order in which they are tried."""
+        return [self._state_of(active) for active in self._stage.rules]
+
+    @operation
+    def remove(self, name: str = "*") -> list[str]:
+        """Remove rules and release what they hold; return their names.
+
+        Args:
+            name: Name of the rules, which may have the wildcards ``*`` and ``?``.
+        """
+        names, effects = self._stage.remove(name, self._now)
+        self._perform_effects(effects)
+        return names
+
+    @operation
+    def release(self, name: str, count: int | None = None) -> int:
+        """Release requests that a rule holds, the longest held first; return their number.
+
+        Args:
+            name: Name of the rule.
+            count: Maximum number; None for all that are held now.
+
+        Raises: UnknownFaultError.
+        """
+        self._active(name)
+        number, effects = self._stage.release(name, count, self._now)
+        self._perform_effects(effects)
+        return number
+
+    @operation
+    def unused(self) -> list[FaultState]:
+        """Return the rules that were never applied, without those that were added with ``optional=True``."""
+        return [self._state_of(active) for active in self._stage.unused()]
+
+    # On the object that owns the rules:
+
+    _stage: FaultStage
+
+    @property
+    def _now(self) -> float:
+        raise NotImplementedError  # implemented by Faults
+
+    def _perform_effects(self, effects: list[Any]) -> None:
+        raise NotImplementedError  # implemented by Faults
+
+    def _active(self, name: str) -> ActiveRule:
+        active = self._stage.rules.get(name)
+        if active is None:
+            names = ", ".join(each.rule.name for each in self._stage.rules) or "none"
+            raise UnknownFaultError(f"fault rule {name} does not exist; existing rules: {names}")
+        return active
+
+    def _state_of(self, active: ActiveRule) -> FaultState:
+        counters, rule = active.counters, active.rule
+        return FaultState(
+            name=rule.name,
+            rule=rule_to_json(rule),
+            matched=counters.matched,
+            applied=counters.applied,
+            holding=self._stage.holding(rule.name),
+            exhausted=counters.exhausted,
+            warnings=tuple({"path": each.path, "detail": each.detail} for each in warnings(rule)),
+        )
+
+
+class Faults(FaultOperations[Fault]):
+    """The fault rules of a ``Cluster``, for use in its trio run."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._stage = server.faults
+        self._waiting = trio.lowlevel.ParkingLot()
+        self._stage.changed.append(self._wake)
+
+    def _wake(self) -> None:
+        self._waiting.unpark_all()
+
+    def _handle(self, name: str) -> Fault:
+        return Fault(self, name)
+
+    @property
+    def _now(self) -> float:
+        return self._server.clock.read()
+
+    def _perform_effects(self, effects: list[Any]) -> None:
+        self._server.perform(effects)
+
+    async def wait(self, name: str, *, applied: int = 0, holding: int = 0, timeout: float = WAIT_TIMEOUT) -> FaultState:
+        """Wait until a rule was applied, or holds requests, as often as given; return its state.
+
+        Args:
+            name: Name of the rule.
+            applied: Number of requests that the rule was applied to.
+            holding: Number of requests that the rule holds at the same time.
+            timeout: Maximum wait in seconds of real time; the broker's clock does not affect the wait.
+
+        Raises:
+            WaitTimeoutError: The message shows the rule and the last events.
+            UnknownFaultError: The rule does not exist, or was removed during the wait.
+        """
+        with trio.move_on_after(timeout):
+            while (state := self.state(name)).applied < applied or state.holding < holding:
+                await self._waiting.park()
+            return state
+        goal = f"to be applied {applied} times" if applied else f"to hold {holding} requests"
+        state = self.state(name)
+        raise WaitTimeoutError(
+            "\n".join(
+                [
+                    f"timed out after {timeout:g} s waiting for fault rule {name} {goal}: it has matched "
+                    f"{state.matched}, was applied to {state.applied} and holds {state.holding} requests",
+                    f"rule: {dict(state.rule)}",
+                    *event_report(list(self._server.router.journal.events)),
+                ]
+            )
+        )

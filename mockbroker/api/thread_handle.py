@@ -1,0 +1,109 @@
+"""Handles whose calls run in the broker's thread, and return their results through futures."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import wraps
+from inspect import getdoc
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import trio
+
+from mockbroker.api.operations import Handle
+from mockbroker.api.wait import WaitTimeoutError
+from mockbroker.base.errors import ConflictError, FaultRuleError, NotFoundError
+from mockbroker.base.settings import SettingsError
+
+T = TypeVar("T")
+P = ParamSpec("P")
+CALLER_ERRORS = (SettingsError, FaultRuleError, NotFoundError, ConflictError, WaitTimeoutError)
+
+
+class ThreadHandle(Handle):
+    """The base class of handles whose operations run in the broker's thread."""
+
+    def _start(self, wait: Callable[[Any], Awaitable[T]]) -> Future[T]:
+        """Run an async function in the broker's thread; return a future of its result."""
+        raise NotImplementedError
+
+
+def blocking(method: Callable[Concatenate[Any, P], Awaitable[T]], note: str = "") -> Callable[Concatenate[Any, P], T]:
+    """Return a method of a thread's handle that runs an async method of the cluster and blocks until it has returned.
+
+    Args:
+        method: The method of ``Cluster`` or ``Clock``.
+        note: Text to append to the docstring of the method.
+    """
+
+    @wraps(method)
+    def blocked(self: ThreadHandle, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        __tracebackhide__ = True
+        waiting = self._start(lambda owner: method(owner, *args, **kwargs))
+        try:
+            return result_of(waiting)
+        finally:
+            waiting.cancel()
+
+    blocked.__doc__ = _documentation(method, note)
+    return blocked
+
+
+def awaited(
+    method: Callable[Concatenate[Any, P], Awaitable[T]], note: str = ""
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """Return an async method of a thread's handle, for asyncio and trio, that runs an async method of the cluster.
+
+    Args:
+        method: The method of ``Cluster`` or ``Clock``.
+        note: Text to append to the docstring of the method.
+    """
+
+    @wraps(method)
+    async def waited(self: ThreadHandle, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        __tracebackhide__ = True
+        waiting = self._start(lambda owner: method(owner, *args, **kwargs))
+        try:
+            await done(waiting)
+            return result_of(waiting)
+        finally:
+            waiting.cancel()
+
+    waited.__name__ = f"{method.__name__}_async"
+    waited.__doc__ = _documentation(method, note)
+    return waited
+
+
+def _documentation(method: Callable[..., object], note: str) -> str:
+    return "\n\n".join(text for text in (getdoc(method), note) if text)
+
+
+def result_of(future: Future[T]) -> T:
+    """Return the result of a future, or raise its exception.
+
+    An error that the caller caused, such as SettingsError, is raised without the traceback of the broker's thread.
+    """
+    __tracebackhide__ = True
+    try:
+        return future.result()
+    except CALLER_ERRORS as error:
+        raise error.with_traceback(None) from None
+
+
+async def done(future: Future[Any]) -> None:
+    """Wait in trio or asyncio until a future of another thread is done."""
+    event: trio.Event | asyncio.Event
+    call_soon: Callable[[Callable[[], None]], object]
+    if trio.lowlevel.in_trio_task():
+        event, call_soon = trio.Event(), trio.lowlevel.current_trio_token().run_sync_soon
+    else:
+        event, call_soon = asyncio.Event(), asyncio.get_running_loop().call_soon_threadsafe
+
+    def set_event(_: object) -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            call_soon(event.set)
+
+    future.add_done_callback(set_event)
+    await event.wait()

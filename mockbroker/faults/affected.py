@@ -1,0 +1,115 @@
+"""The requests and connections that fault rules were applied to and that are not finished."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+from mockbroker.base.effects import Call, Effects, Pace, Ticket
+from mockbroker.faults.errors import ErrorInjection
+from mockbroker.faults.rules import Fault
+
+
+class Phase(Enum):
+    """What a request that a rule was applied to waits for."""
+
+    DELAYED_BEFORE = auto()
+    HELD_BEFORE = auto()
+    PROCESSING = auto()
+    DELAYED_AFTER = auto()
+    HELD_AFTER = auto()
+    SILENT = auto()
+    MUTED = auto()
+    PACED = auto()
+
+
+HELD = frozenset({Phase.HELD_BEFORE, Phase.HELD_AFTER})
+UNPROCESSED = frozenset({Phase.DELAYED_BEFORE, Phase.HELD_BEFORE})
+
+
+@dataclass(slots=True, eq=False)
+class Affected:
+    """A request, or a new connection, that a rule was applied to.
+
+    Attributes:
+        ticket: Ticket of the request, or of the connection (``connection_ticket``).
+        node: Id of the broker.
+        fault: The rule.
+        call: The request; None for a connection.
+        phase: What it waits for.
+        effects: Effects of the request that are delayed or held.
+        injection: The error for some elements of the request.
+        pace: The pace at which the response is sent.
+    """
+
+    ticket: Ticket
+    node: int
+    fault: Fault
+    call: Call[Any] | None = None
+    phase: Phase = Phase.PROCESSING
+    effects: Effects | None = None
+    injection: ErrorInjection | None = None
+    pace: Pace | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the rule."""
+        return self.fault.rule.name
+
+    @property
+    def size(self) -> int:
+        """Size of the request in bytes."""
+        return 0 if self.call is None else len(self.call.frame)
+
+
+class AffectedRequests:
+    """The affected requests and connections, in the order in which the rules were applied.
+
+    Attributes:
+        held: Number of held requests.
+        held_bytes: Total size of the held requests, in bytes.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[Ticket, Affected] = {}
+        self.held = 0
+        self.held_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Affected]:
+        return iter(list(self._entries.values()))
+
+    def get(self, ticket: Ticket) -> Affected | None:
+        return self._entries.get(ticket)
+
+    def add(self, entry: Affected) -> None:
+        self._entries[entry.ticket] = entry
+
+    def remove(self, entry: Affected) -> None:
+        if self._entries.pop(entry.ticket, None) is not None:
+            self.unhold(entry)
+
+    def hold(self, entry: Affected, phase: Phase) -> None:
+        """Hold a request in a phase of HELD."""
+        entry.phase = phase
+        self.held += 1
+        self.held_bytes += entry.size
+
+    def unhold(self, entry: Affected) -> None:
+        """End the hold of a request, if it is held."""
+        if entry.phase in HELD:
+            entry.phase = Phase.PROCESSING
+            self.held -= 1
+            self.held_bytes -= entry.size
+
+    def held_by(self, name: str) -> list[Affected]:
+        """Return the requests that a rule holds, the longest held first."""
+        return [entry for entry in self._entries.values() if entry.phase in HELD and entry.name == name]
+
+    def clear(self) -> None:
+        self._entries.clear()
+        self.held = self.held_bytes = 0

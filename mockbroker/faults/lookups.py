@@ -1,0 +1,43 @@
+"""What the broker knows about a request, for the conditions of fault rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+from uuid import UUID
+
+from mockbroker.base.effects import Call
+from mockbroker.broker.broker import Broker
+from mockbroker.faults.matching import Lookups
+
+
+def broker_lookups(broker: Callable[[], Broker], principal: Callable[[int], str]) -> Lookups:
+    """Return lookups in the present state of a cluster.
+
+    Args:
+        broker: Function that returns the broker, which a reset replaces.
+        principal: Function that returns the principal of a connection, by its number.
+    """
+
+    def topic_name(topic_id: UUID) -> str | None:
+        topic = broker().cluster.by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def topic_id(name: str) -> UUID | None:
+        topic = broker().cluster.topics.get(name)
+        return None if topic is None else topic.topic_id
+
+    def fetch_partitions(call: Call[Any]) -> Iterable[tuple[str, int]] | None:
+        keys = broker().fetch_sessions(call.client.node).partitions_of(call.request, call.ticket.version)
+        if keys is None:
+            return None
+        named = ((name or topic_name(uuid), index) for name, uuid, index in keys)
+        return [(name, index) for name, index in named if name is not None]
+
+    return Lookups(
+        topic_name=topic_name,
+        topic_id=topic_id,
+        topics=lambda: list(broker().cluster.topics),
+        principal=principal,
+        fetch_partitions=fetch_partitions,
+    )

@@ -1,0 +1,564 @@
+"""The stage that applies fault rules to requests, and what it does to new connections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal, TypeAlias
+from uuid import UUID
+
+from kwire import ErrorCode
+from kwire.errors import EncodeError
+from kwire.json.objects import from_json
+from kwire.messages import APIS
+from mockbroker.base.effects import (
+    Answer,
+    Call,
+    Close,
+    Delivery,
+    Effects,
+    Note,
+    Pace,
+    Proceed,
+    Reply,
+    SendMore,
+    Ticket,
+    Unmute,
+)
+from mockbroker.base.event_kinds import EventKind
+from mockbroker.base.timers import StageDue
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.router import NOT_LOGGED, Router
+from mockbroker.broker.stages import Stage
+from mockbroker.faults.affected import UNPROCESSED, Affected, AffectedRequests, Phase
+from mockbroker.faults.errors import ErrorInjection
+from mockbroker.faults.identifiers import PARTITION, TOPIC
+from mockbroker.faults.lookups import broker_lookups
+from mockbroker.faults.malformed import FORMS
+from mockbroker.faults.malforming import malformed
+from mockbroker.faults.matching import Element, NewConnection
+from mockbroker.faults.parsing import action_to_json
+from mockbroker.faults.rule import (
+    Bandwidth,
+    Disconnect,
+    Error,
+    Evict,
+    FailTls,
+    Hold,
+    Malform,
+    NoResponse,
+    Respond,
+    Rule,
+    Throttle,
+)
+from mockbroker.faults.rules import MAX_RULES, ActiveRule, Fault, Rules
+from mockbroker.groups.events import Evict as EvictMember
+
+How: TypeAlias = Literal["serve", "mute", "close", "reset", "fail_tls"]
+NEW_CONNECTION = -1  # API key in the ticket of a connection
+PACE_INTERVAL = 0.05  # minimum seconds between two parts of a response that is sent slowly
+
+
+def connection_ticket(number: int) -> Ticket:
+    """Return the ticket that stands for a connection, not for one of its requests."""
+    return Ticket(number, 0, NEW_CONNECTION, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What happens to a new connection that a rule is applied to.
+
+    Attributes:
+        how: "serve" its requests, or none of them until an ``Unmute`` ("mute"); "close" or "reset" it; or break off its
+            TLS handshake ("fail_tls").
+        rule: Name of the rule, for the log.
+    """
+
+    how: How
+    rule: str
+
+    @property
+    def refused(self) -> bool:
+        """Whether the connection is closed at once."""
+        return self.how not in ("serve", "mute")
+
+
+class FaultStage(Stage):
+    """The fault rules of a cluster, applied to its requests and connections.
+
+    A request waits in one of two places: before it is processed, or with its answer. A held request whose client
+    disconnects is processed when it is released, as a request in the queue of a Kafka broker is.
+
+    Args:
+        router: The router, which gets the stage while there are rules.
+        principal: Function that returns the principal of a connection, by its number.
+
+    Attributes:
+        rules: The rules.
+        changed: Functions that are called when a rule was applied, or held or released a request.
+        optional: Names of rules that need not be applied.
+    """
+
+    def __init__(self, router: Router, principal: Callable[[int], str]) -> None:
+        self._router = router
+        self._lookups = broker_lookups(lambda: router.broker, principal)
+        self._affected = AffectedRequests()
+        self.rules = Rules(router.broker.settings.mockbroker_faults_max_rules)
+        self.changed: list[Callable[[], None]] = []
+        self.optional: set[str] = set()
+        self._removed: list[ActiveRule] = []  # rules that were removed and never applied
+
+    # --- rules ---
+
+    def add(self, rule: Rule) -> ActiveRule:
+        """Add a rule. Raises: RuleExists, TooManyRules."""
+        active = self.rules.add(rule)
+        self._attach()
+        return active
+
+    def replace(self, rule: Rule, now: float) -> tuple[ActiveRule, Effects]:
+        """Replace the rule of the same name at its position, or add it; release what the old rule holds.
+
+        Raises: TooManyRules.
+        """
+        effects = self._release(rule.name, None, now)[1]
+        active = self.rules.replace(rule)
+        self._attach()
+        return active, effects
+
+    def remove(self, name: str, now: float) -> tuple[list[str], Effects]:
+        """Remove the rules whose name matches a glob, and release what they hold; return their names.
+
+        Raises: ValueError for an invalid glob.
+        """
+        removed_rules = self.rules.remove(name)
+        self._removed += [active for active in removed_rules if not active.counters.applied]
+        del self._removed[:-MAX_RULES]
+        names = [active.rule.name for active in removed_rules]
+        effects = [effect for removed in names for effect in self._release(removed, None, now)[1]]
+        self._attach()
+        return names, effects
+
+    def release(self, name: str, count: int | None, now: float) -> tuple[int, Effects]:
+        """Release requests that a rule holds, the longest held first.
+
+        Args:
+            name: Name of the rule.
+            count: Number of requests; None for all that are held now.
+            now: The broker's time in seconds.
+
+        Returns:
+            The number of released requests, and the effects.
+        """
+        return self._release(name, count, now)
+
+    def unused(self) -> list[ActiveRule]:
+        """Return the rules that were never applied, removed ones included, without the optional ones."""
+        return [
+            active
+            for active in (*self._removed, *self.rules)
+            if not active.counters.applied and active.rule.name not in self.optional
+        ]
+
+    def holding(self, name: str) -> int:
+        """Return the number of requests that a rule holds."""
+        return len(self._affected.held_by(name))
+
+    def restart(self) -> None:
+        """Remove all rules and affected requests, because the broker was replaced. No connection may be open."""
+        self.rules = Rules(self._router.broker.settings.mockbroker_faults_max_rules)
+        self._affected.clear()
+        self._removed.clear()
+        self.optional.clear()
+        self._attach()
+
+    def stop(self, node: int) -> None:
+        """Drop the delayed and held requests to a broker that stops; the caller closes its connections."""
+        for entry in self._affected:
+            if entry.node == node:
+                self._affected.remove(entry)
+        self._notify()
+
+    def _attach(self) -> None:
+        """Make the stage part of the router while there is something to do: without rules it costs nothing."""
+        needed = bool(len(self.rules) or len(self._affected))
+        others = tuple(stage for stage in self._router.outer_stages if stage is not self)
+        self._router.outer_stages = (self, *others) if needed else others
+
+    # --- requests ---
+
+    def before(self, call: Call[Any], now: float) -> Effects | Call[Any] | None:
+        if call.request.__class__ in NOT_LOGGED:
+            return None
+        fault = self.rules.first(call, self._lookups)
+        if fault is None:
+            return None
+        entry = Affected(call.ticket, call.client.node, fault, call)
+        self._affected.add(entry)
+        if not _needs_records(fault.rule):  # else it is known with the response whether the rule has an effect
+            self._record(fault, call, now)
+        delay = fault.rule.action.delay
+        if delay is not None and delay.when == "before" and fault.delay_ms:
+            self._delay(entry, Phase.DELAYED_BEFORE, now, fault.delay_ms / 1000)
+            outcome: Effects | Call[Any] = []
+        else:
+            outcome = self._begin(entry, now)
+        self._notify()
+        return outcome
+
+    def after(self, call: Call[Any], effects: Effects, now: float) -> Effects:
+        entry = self._affected.get(call.ticket)
+        if entry is None:
+            return effects
+        effects = self._answer(entry, effects, now)
+        self._notify()
+        return effects
+
+    def due(self, ticket: Ticket, now: float) -> Effects:
+        entry = self._affected.get(ticket)
+        if entry is None:
+            return []
+        match entry.phase:
+            case Phase.DELAYED_BEFORE if entry.call is None:
+                effects = self._admit_later(entry)
+            case Phase.DELAYED_BEFORE:
+                entry.phase = Phase.PROCESSING
+                effects = self._continue(entry, self._begin(entry, now))
+            case Phase.DELAYED_AFTER:
+                entry.phase = Phase.PROCESSING
+                effects = self._deliver(entry, entry.effects or [], now)
+            case Phase.MUTED:
+                self._remove(entry)
+                effects = [Unmute(ticket)]
+            case Phase.PACED:
+                effects = self._send_more(entry, now)
+            case _:
+                effects = []
+        self._notify()
+        return effects
+
+    def forget(self, ticket: Ticket) -> bool:
+        entry = self._affected.get(ticket)
+        if entry is None:
+            return False
+        if entry.phase in UNPROCESSED and entry.call is not None:
+            return True
+        if entry.pace is not None:
+            entry.pace.finished = True
+        self._remove(entry)
+        self._notify()
+        return False
+
+    def _begin(self, entry: Affected, now: float) -> Effects | Call[Any]:
+        """Do what an action does before a request is processed, after the delay."""
+        call, fault = entry.call, entry.fault
+        assert call is not None
+        name = entry.name
+        match fault.rule.action.effect:
+            case Error(error=error):
+                return self._inject(entry, call, ErrorCode[error], now)
+            case Respond(respond=body):
+                try:
+                    response = from_json(APIS[call.ticket.api_key].response, body, call.ticket.version)
+                except EncodeError as error:
+                    return self._answer(entry, [Close(call.ticket, f"fault rule {name}: {error}")], now)
+                return self._answer(entry, [Reply(call.ticket, response)], now)
+            case Disconnect(disconnect="before", reset=reset):
+                self._remove(entry)
+                return [Close(call.ticket, f"fault rule {name}: disconnect before", reset)]
+            case Hold(when="before"):
+                return self._hold(entry, Phase.HELD_BEFORE)
+            case NoResponse(when="before"):
+                entry.phase = Phase.SILENT
+                return []
+            case Bandwidth(of="request", bytes_per_second=rate) if entry.effects is None:
+                entry.effects = []  # the request is read once
+                self._delay(entry, Phase.DELAYED_BEFORE, now, len(call.frame) / rate)
+                return []
+            case Evict():
+                return self._evict(entry, call, now)
+            case _:
+                return call
+
+    def _inject(self, entry: Affected, call: Call[Any], code: ErrorCode, now: float) -> Effects | Call[Any]:
+        ticket = call.ticket
+        injection = ErrorInjection(
+            ticket.api_key, ticket.version, call.request, entry.fault.elements, code, self._lookups
+        )
+        rest = injection.split()
+        if rest is None:
+            return self._answer(entry, [Reply(ticket, injection.error_response())], now)
+        entry.injection = injection
+        return replace(call, request=rest)
+
+    def _evict(self, entry: Affected, call: Call[Any], now: float) -> Effects | Call[Any]:
+        """Evict the member that has sent a request; the request is processed afterwards."""
+        group_id, member_id = (str(getattr(call.request, name, "")) for name in ("group_id", "member_id"))
+        event = EvictMember(member_id=member_id, reason=_reason(entry))
+        effects = self._broker.groups.receive(group_id, event, now)
+        return [*effects, Proceed(call.ticket, call)] if effects else call
+
+    def _continue(self, entry: Affected, outcome: Effects | Call[Any]) -> Effects:
+        """Return the effects of a request that was delayed or held before it was processed."""
+        return [Proceed(entry.ticket, outcome)] if isinstance(outcome, Call) else outcome
+
+    def _answer(self, entry: Affected, effects: Effects, now: float) -> Effects:
+        """Delay an answer, if the rule says so, and do what the action does after a request is processed."""
+        delay = entry.fault.rule.action.delay
+        if delay is not None and delay.when == "after" and entry.fault.delay_ms:
+            entry.effects = effects
+            self._delay(entry, Phase.DELAYED_AFTER, now, entry.fault.delay_ms / 1000)
+            return []
+        return self._deliver(entry, effects, now)
+
+    def _deliver(self, entry: Affected, effects: Effects, now: float) -> Effects:
+        """Do what an action does with the answer of a request, after the delay."""
+        ticket, name = entry.ticket, entry.name
+        match entry.fault.rule.action.effect:
+            case Hold(when="after"):
+                entry.effects = effects
+                return self._hold(entry, Phase.HELD_AFTER)
+            case NoResponse(when="after"):
+                entry.phase = Phase.SILENT
+                return []
+            case Disconnect(disconnect="after", reset=reset):
+                self._remove(entry)
+                return [Close(ticket, f"fault rule {name}: disconnect after", reset)]
+            case Throttle(throttle_ms=throttle_ms):
+                self._delay(entry, Phase.MUTED, now, throttle_ms / 1000)
+                return [_throttled(effect, throttle_ms) for effect in effects]
+            case Bandwidth(of="response"):
+                entry.pace = Pace()
+                entry.phase = Phase.PACED
+                return [
+                    *(_delivered(effect, Delivery(pace=entry.pace)) for effect in effects),
+                    *self._send_more(entry, now),
+                ]
+        self._remove(entry)
+        return [self._changed(entry, effect, now) for effect in effects]
+
+    def _changed(self, entry: Affected, effect: Any, now: float) -> Any:
+        """Return the answer of a request, changed as the action says."""
+        if not isinstance(effect, Reply):
+            is_error = entry.injection is not None and isinstance(
+                effect, Answer
+            )  # as Kafka does for a Produce with acks=0
+            return Close(entry.ticket, f"{_reason(entry)} in a request without response") if is_error else effect
+        if entry.injection is not None:
+            return Reply(effect.ticket, entry.injection.merge(effect.response), delivery=effect.delivery)
+        match entry.fault.rule.action.effect:
+            case Disconnect(disconnect="mid-response", bytes=sent, reset=reset):
+                reason = f"fault rule {entry.name}: disconnect mid-response"
+                return _delivered(effect, Delivery(alter=lambda frame: _cut(frame, sent), close=reason, reset=reset))
+            case Malform():
+                return _delivered(effect, Delivery(alter=partial(self._malform, entry, now)))
+        return effect
+
+    def _malform(self, entry: Affected, now: float, frame: bytes) -> bytes:
+        """Return a malformed response frame. A rule about records does not apply to a response without records."""
+        effect, fault = entry.fault.rule.action.effect, entry.fault
+        assert isinstance(effect, Malform)
+        seed, affects = fault.rule.occurrence.seed, self._affects(fault.elements)
+        key, version = entry.ticket.api_key, entry.ticket.version
+        changed = malformed(effect.malform, effect.parameters, frame, key, version, seed, affects=affects)
+        if _needs_records(fault.rule):
+            if changed == frame:
+                fault.active.counters.undo()
+            else:
+                self._record(fault, entry.call, now)
+            self._notify()
+        return changed
+
+    def _affects(self, elements: Iterable[Element]) -> Callable[[str | UUID, int], bool] | None:
+        """Return a function that reports whether a rule affects a partition; None if it affects all.
+
+        The function takes the name or the id of a topic, and the index of a partition.
+        """
+        partitions: dict[str, set[int] | None] = {}  # None for all partitions of the topic
+        for element in elements:
+            topic, partition = element.values.get(TOPIC), element.values.get(PARTITION)
+            if topic is None:
+                return None
+            indexes = partitions.setdefault(str(topic), set())
+            if partition is None or indexes is None:
+                partitions[str(topic)] = None
+            else:
+                indexes.add(int(partition))
+
+        def affects(topic: str | UUID, partition: int) -> bool:
+            name = self._lookups.topic_name(topic) if isinstance(topic, UUID) else topic
+            indexes = partitions.get(name or "", set())
+            return indexes is None or partition in indexes
+
+        return affects
+
+    def _hold(self, entry: Affected, phase: Phase) -> Effects:
+        settings, affected = self._router.broker.settings, self._affected
+        number, size = settings.mockbroker_faults_max_held_requests, settings.mockbroker_faults_max_held_bytes
+        if affected.held >= number or affected.held_bytes + entry.size > size:
+            self._remove(entry)
+            return [
+                Close(
+                    entry.ticket,
+                    f"fault rule {entry.name} cannot hold the request: {affected.held} requests with "
+                    f"{affected.held_bytes} bytes are held, and the limits are mockbroker.faults.max.held.requests "
+                    f"({number}) and mockbroker.faults.max.held.bytes ({size})",
+                )
+            ]
+        affected.hold(entry, phase)
+        return []
+
+    def _release(self, name: str, count: int | None, now: float) -> tuple[int, Effects]:
+        entries = self._affected.held_by(name)[:count]
+        effects: Effects = []
+        for entry in entries:
+            self._remove(entry)
+            if entry.call is None:
+                effects.append(Unmute(entry.ticket))
+            else:
+                effects += [Proceed(entry.ticket)] if entry.effects is None else entry.effects
+        if entries:
+            note = Note(event=EventKind.RELEASE, group="", reason=f"{len(entries)} released", fault=name)
+            self._router.journal.record(note, now)
+            self._notify()
+        return len(entries), effects
+
+    def _delay(self, entry: Affected, phase: Phase, now: float, seconds: float) -> None:
+        entry.phase = phase
+        self._broker.deadlines.set(StageDue(entry.ticket), now + seconds)
+
+    def _send_more(self, entry: Affected, now: float) -> Effects:
+        """Allow the next bytes of a response that is sent slowly."""
+        effect, pace = entry.fault.rule.action.effect, entry.pace
+        assert isinstance(effect, Bandwidth)
+        assert pace is not None
+        if pace.finished:
+            self._remove(entry)
+            return []
+        rate = effect.bytes_per_second
+        size = max(1, round(rate * PACE_INTERVAL))
+        pace.allowed += size
+        self._delay(entry, Phase.PACED, now, size / rate)
+        return [SendMore(entry.ticket)]
+
+    # --- connections ---
+
+    def admit(self, number: int, connection: NewConnection, now: float) -> Admission | None:
+        """Apply the rules for new connections; return None if the connection is served as usual.
+
+        Args:
+            number: Number of the connection.
+            connection: The connection.
+            now: The broker's time in seconds.
+        """
+        fault = self.rules.first_for_connection(connection)
+        if fault is None:
+            return None
+        entry = Affected(connection_ticket(number), connection.node, fault)
+        self._affected.add(entry)
+        self._record(fault, None, now)
+        if fault.delay_ms:
+            self._delay(entry, Phase.DELAYED_BEFORE, now, fault.delay_ms / 1000)
+            admission = Admission("mute", fault.rule.name)
+        else:
+            admission = self._admission(entry)
+        self._notify()
+        return admission
+
+    def _admission(self, entry: Affected) -> Admission:
+        """Return what happens to a connection after the delay."""
+        name = entry.name
+        match entry.fault.rule.action.effect:
+            case NoResponse():
+                entry.phase = Phase.SILENT
+                return Admission("mute", name)
+            case Hold() if not self._hold(entry, Phase.HELD_BEFORE):
+                return Admission("mute", name)
+            case Disconnect(reset=True):
+                how: How = "reset"
+            case FailTls():
+                how = "fail_tls"
+            case None:  # only a delay
+                how = "serve"
+            case _:
+                how = "close"
+        self._remove(entry)
+        return Admission(how, name)
+
+    def _admit_later(self, entry: Affected) -> Effects:
+        """Return the effects of a connection rule after the delay."""
+        admission = self._admission(entry)
+        if admission.how == "mute":
+            return []
+        if admission.how == "serve":
+            return [Unmute(entry.ticket)]
+        return [Close(entry.ticket, f"fault rule {entry.name}", admission.how == "reset")]
+
+    # --- reports ---
+
+    @property
+    def _broker(self) -> Broker:
+        return self._router.broker
+
+    def _remove(self, entry: Affected) -> None:
+        self._affected.remove(entry)
+        if not len(self._affected) and not len(self.rules):
+            self._attach()
+
+    def _record(self, fault: Fault, call: Call[Any] | None, now: float) -> None:
+        """Add an event to the journal, and the name of the rule to the request log."""
+        if call is not None and call.ticket.logged is not None:
+            call.ticket.logged.fault = fault.rule.name
+        action = ", ".join(f"{key} {value}" for key, value in action_to_json(fault.rule.action).items())
+        subject = "new connection" if call is None else APIS[call.ticket.api_key].name
+        request = None if call is None else call.request
+        note = Note(
+            event=EventKind.FAULT,
+            group=_text(request, "group_id"),
+            member_id=_text(request, "member_id"),
+            client_id="" if call is None else call.client.client_id,
+            reason=f"{subject}: {action}",
+            fault=fault.rule.name,
+        )
+        self._router.journal.record(note, now)
+
+    def _notify(self) -> None:
+        for changed in self.changed:
+            changed()
+
+
+def _needs_records(rule: Rule) -> bool:
+    """Return whether a rule has an effect only on responses with records."""
+    effect = rule.action.effect
+    return isinstance(effect, Malform) and FORMS[effect.malform].part == "records"
+
+
+def _reason(entry: Affected) -> str:
+    """Return the reason for the log and the journal."""
+    return f"fault rule {entry.name}"
+
+
+def _text(request: Any, field: str) -> str:
+    value = getattr(request, field, None)
+    return value if isinstance(value, str) else ""
+
+
+def _cut(frame: bytes, size: int | None) -> bytes:
+    """Return the first bytes of a frame: ``size``, or half of the frame for None."""
+    return frame[: len(frame) // 2 if size is None else size]
+
+
+def _delivered(effect: Any, delivery: Delivery) -> Any:
+    """Return a response with a delivery; another effect is returned unchanged."""
+    return replace(effect, delivery=delivery) if isinstance(effect, Reply) else effect
+
+
+def _throttled(effect: Any, throttle_ms: int) -> Any:
+    """Return a response with a throttle time, after which the connection is muted."""
+    if not isinstance(effect, Reply):
+        return effect
+    response: Any = copy(effect.response)  # it may be cached
+    response.throttle_time_ms = max(response.throttle_time_ms, throttle_ms)
+    return Reply(effect.ticket, response, delivery=Delivery(mute=True))

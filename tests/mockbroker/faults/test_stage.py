@@ -1,0 +1,399 @@
+"""What each action does to a request, its response, its connection, and the requests that follow."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from kwire import ErrorCode as E
+from kwire.messages.fetch import FetchRequest
+from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kwire.messages.join_group import JoinGroupRequest
+from kwire.messages.metadata import MetadataRequest
+from kwire.messages.offset_commit import OffsetCommitRequest
+from kwire.messages.produce import ProduceRequest
+from kwire.records import Record, build_batch
+from kwire.records.batch import batches
+from mockbroker import Cluster, ConnectionClosedError, InProcessConnection, open_cluster
+
+HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+
+
+@asynccontextmanager
+async def opened(brokers: int = 1, **config: object) -> AsyncIterator[Cluster]:
+    """A cluster whose clock is stopped."""
+    settings = {"mockbroker.join.settle.ms": 0, "group.initial.rebalance.delay.ms": 0, **config}
+    async with open_cluster(brokers=brokers, topics={"t": 2, "u": 1}, clock="manual", config=settings) as cluster:
+        yield cluster
+
+
+class Asked:
+    """A request in a task of its own: ``response``, or ``error`` if the connection was closed."""
+
+    def __init__(
+        self, nursery: trio.Nursery, connection: InProcessConnection, request: Any, version: Any = None
+    ) -> None:
+        self.response: Any = None
+        self.error = ""
+        nursery.start_soon(self._ask, connection, request, version)
+
+    async def _ask(self, connection: InProcessConnection, request: Any, version: Any) -> None:
+        try:
+            self.response = await connection.ask(request, version)
+        except ConnectionClosedError as error:
+            self.error = str(error)
+
+
+def commit(*partitions: tuple[str, int]) -> OffsetCommitRequest:
+    """A commit without a group, as of a simple consumer."""
+    topics: dict[str, list[OffsetCommitRequest.Topic.Partition]] = {}
+    for topic, index in partitions:
+        partition = OffsetCommitRequest.Topic.Partition(partition_index=index, committed_offset=5)
+        topics.setdefault(topic, []).append(partition)
+    return OffsetCommitRequest(
+        group_id="g",
+        topics=[OffsetCommitRequest.Topic(name=name, partitions=each) for name, each in topics.items()],
+    )
+
+
+async def test_error_is_answered_and_the_request_not_processed() -> None:
+    async with opened() as cluster:
+        fault = cluster.faults.error("OffsetCommit", "REBALANCE_IN_PROGRESS")
+        connection = cluster.connect()
+        first = await connection.ask(commit(("t", 0)), 8)
+        assert first.topics[0].partitions[0].error_code == E.REBALANCE_IN_PROGRESS
+        assert cluster.committed("g") == {}
+        second = await connection.ask(commit(("t", 0)), 8)
+        assert second.topics[0].partitions[0].error_code == E.NONE
+        assert cluster.committed("g") == {("t", 0): 5}
+        assert (fault.matched, fault.applied, fault.exhausted) == (2, 1, True)
+
+
+async def test_error_for_one_partition_leaves_the_others() -> None:
+    async with opened() as cluster:
+        cluster.faults.error("OffsetCommit", "COORDINATOR_NOT_AVAILABLE", topic="t", partition=1)
+        response = await cluster.connect().ask(commit(("t", 0), ("t", 1), ("u", 0)), 8)
+        codes = {(t.name, p.partition_index): p.error_code for t in response.topics for p in t.partitions}
+        assert codes == {("t", 0): 0, ("t", 1): E.COORDINATOR_NOT_AVAILABLE, ("u", 0): 0}
+        assert cluster.committed("g") == {("t", 0): 5, ("u", 0): 5}
+
+
+async def test_error_for_a_partition_of_a_fetch_session() -> None:
+    async with opened() as cluster:
+        cluster.produce("t", ["a"], partition=1)
+        topic_id = next(
+            t.topic_id for t in (await cluster.connect().ask(MetadataRequest(topics=None))).topics if t.name == "t"
+        )
+        connection = cluster.connect()
+        partitions = [FetchRequest.Topic.Partition(partition=index, partition_max_bytes=1000) for index in (0, 1)]
+        request = FetchRequest(
+            session_epoch=0, max_bytes=1000, topics=[FetchRequest.Topic(topic_id=topic_id, partitions=partitions)]
+        )
+        first = await connection.ask(request, 13)
+        assert first.session_id
+        cluster.faults.error("Fetch", "OFFSET_OUT_OF_RANGE", topic="t", partition=0)
+        rest = FetchRequest(session_id=first.session_id, session_epoch=1, max_wait_ms=10_000, max_bytes=1000)
+        second = await connection.ask(rest, 13)
+        errors = {p.partition_index: p.error_code for t in second.responses for p in t.partitions}
+        assert errors[0] == E.OFFSET_OUT_OF_RANGE
+
+
+async def test_error_of_produce_without_acks_closes_the_connection() -> None:
+    """Kafka closes the connection of a producer that wants no response, so that it notices the error."""
+    async with opened() as cluster:
+        cluster.faults.error("Produce", "CORRUPT_MESSAGE", topic="u")
+        connection = cluster.connect()
+        partition = ProduceRequest.Topic.Partition(index=0, records=build_batch([Record(value=b"v")]))
+        topics = [ProduceRequest.Topic(name=name, partition_data=[partition]) for name in ("t", "u")]
+        produce = ProduceRequest(acks=0, timeout_ms=1000, topic_data=topics)
+        with pytest.raises(ConnectionClosedError):
+            await connection.ask(produce, 7, answered=False)
+        assert [record.value for record in cluster.records("t")] == [b"v"]
+        assert cluster.records("u") == []
+
+
+async def test_delay_follows_the_brokers_clock() -> None:
+    async with opened() as cluster, trio.open_nursery() as nursery:
+        cluster.faults.delay("OffsetCommit", 2_000)
+        asked = Asked(nursery, cluster.connect(), commit(("t", 0)), 8)
+        await cluster.clock.advance(1.999)
+        assert (asked.response, cluster.committed("g")) == (None, {})
+        await cluster.clock.advance(0.001)
+        assert cluster.committed("g") == {("t", 0): 5}
+
+
+async def test_delay_after_processes_the_request_first() -> None:
+    async with opened() as cluster, trio.open_nursery() as nursery:
+        cluster.faults.delay("OffsetCommit", 2_000, when="after")
+        asked = Asked(nursery, cluster.connect(), commit(("t", 0)), 8)
+        await cluster.clock.advance(1.0)
+        assert (asked.response, cluster.committed("g")) == (None, {("t", 0): 5})
+        await cluster.clock.advance(1.0)
+        await trio.testing.wait_all_tasks_blocked()
+        assert asked.response is not None
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_hold_until_release(when: Any) -> None:
+    async with opened() as cluster, trio.open_nursery() as nursery:
+        fault = cluster.faults.hold("OffsetCommit", when=when, times="always")
+        connection = cluster.connect()
+        first = Asked(nursery, connection, commit(("t", 0)), 8)
+        await fault.wait_holding()
+        following = Asked(nursery, connection, HEARTBEAT)
+        other = Asked(nursery, cluster.connect(), HEARTBEAT)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (first.response, following.response) == (None, None)
+        assert other.response is not None
+        assert cluster.committed("g") == ({} if when == "before" else {("t", 0): 5})
+        assert fault.release() == 1
+        await trio.testing.wait_all_tasks_blocked()
+        assert first.response.topics[0].partitions[0].error_code == E.NONE
+        assert following.response is not None
+        assert fault.release() == 0
+        again = Asked(nursery, connection, commit(("t", 1)), 8)
+        await fault.wait_holding()
+        fault.remove()
+        await trio.testing.wait_all_tasks_blocked()
+        assert again.response is not None
+
+
+async def test_release_of_some_begins_with_the_longest_held() -> None:
+    async with opened() as cluster, trio.open_nursery() as nursery:
+        fault = cluster.faults.hold("Heartbeat", times="always")
+        asked = []
+        for number in range(3):
+            asked.append(Asked(nursery, cluster.connect(), HEARTBEAT))
+            await fault.wait_holding(count=number + 1)
+        assert fault.release(2) == 2
+        await trio.testing.wait_all_tasks_blocked()
+        assert [each.response is not None for each in asked] == [True, True, False]
+        assert fault.holding == 1
+        cluster.reset()
+
+
+async def test_held_join_group_waits_in_the_broker_not_in_the_group() -> None:
+    async with opened() as cluster, trio.open_nursery() as nursery:
+        protocols = [JoinGroupRequest.Protocol(name="range", metadata=b"")]
+        join = JoinGroupRequest(
+            group_id="g", session_timeout_ms=10_000, rebalance_timeout_ms=10_000, protocol_type="x", protocols=protocols
+        )
+        fault = cluster.faults.hold("JoinGroup")
+        asked = Asked(nursery, cluster.connect(), join, 3)
+        await fault.wait_holding()
+        assert cluster.groups() == {}
+        fault.release()
+        await trio.testing.wait_all_tasks_blocked()
+        assert asked.response.error_code == E.NONE
+
+
+async def test_held_request_survives_a_client_that_disconnects() -> None:
+    async with opened() as cluster, trio.open_nursery() as nursery:
+        fault = cluster.faults.hold("OffsetCommit")
+        connection = cluster.connect()
+        Asked(nursery, connection, commit(("t", 0)), 8)
+        await fault.wait_holding()
+        connection.close()
+        assert fault.holding == 1
+        fault.release()
+        assert cluster.committed("g") == {("t", 0): 5}
+
+
+@pytest.mark.parametrize(("when", "committed"), [("before", {}), ("after", {("t", 0): 5})])
+async def test_broker_that_stops_drops_what_is_held(when: Any, committed: dict[tuple[str, int], int]) -> None:
+    async with opened(brokers=2, **{"offsets.topic.replication.factor": 2}) as cluster, trio.open_nursery() as nursery:
+        node = cluster.coordinator("g")
+        fault = cluster.faults.hold("OffsetCommit", when=when)
+        asked = Asked(nursery, cluster.connect(node), commit(("t", 0)), 8)
+        await fault.wait_holding()
+        cluster.stop_broker(node)
+        await trio.testing.wait_all_tasks_blocked()
+        assert "stopped" in asked.error
+        assert fault.holding == 0
+        assert fault.release() == 0
+        assert cluster.committed("g") == committed
+
+
+async def test_hold_above_the_limit_closes_the_connection() -> None:
+    async with opened(**{"mockbroker.faults.max.held.requests": 1}) as cluster, trio.open_nursery() as nursery:
+        fault = cluster.faults.hold("Heartbeat", times="always")
+        Asked(nursery, cluster.connect(), HEARTBEAT)
+        await fault.wait_holding()
+        with pytest.raises(ConnectionClosedError, match=r"mockbroker\.faults\.max\.held\.requests \(1\)"):
+            await cluster.connect().ask(HEARTBEAT)
+        fault.remove()
+
+
+@pytest.mark.parametrize(
+    ("how", "committed"), [("before", {}), ("after", {("t", 0): 5}), ("mid-response", {("t", 0): 5})]
+)
+async def test_disconnect(how: Any, committed: dict[tuple[str, int], int]) -> None:
+    async with opened() as cluster:
+        fault = cluster.faults.disconnect("OffsetCommit", how)
+        with pytest.raises(ConnectionClosedError, match=f"fault rule {fault.name}: disconnect {how}"):
+            await cluster.connect().ask(commit(("t", 0)), 8)
+        assert cluster.committed("g") == committed
+
+
+@pytest.mark.parametrize(("when", "committed"), [("before", {}), ("after", {("t", 0): 5})])
+async def test_no_response(when: Any, committed: dict[tuple[str, int], int]) -> None:
+    async with opened() as cluster, trio.open_nursery() as nursery:
+        cluster.faults.add(api="OffsetCommit", no_response=True, when=when)
+        connection = cluster.connect()
+        asked = [Asked(nursery, connection, commit(("t", 0)), 8)]
+        await trio.testing.wait_all_tasks_blocked()
+        asked.append(Asked(nursery, connection, HEARTBEAT))
+        await cluster.clock.advance(3_600)
+        await trio.testing.wait_all_tasks_blocked()
+        assert [each.response for each in asked] == [None, None]
+        assert cluster.committed("g") == committed
+        connection.close()
+
+
+async def test_throttle_answers_at_once_and_mutes_the_connection() -> None:
+    async with opened() as cluster, trio.open_nursery() as nursery:
+        cluster.faults.add(api="Heartbeat", throttle_ms=1_000)
+        connection = cluster.connect()
+        assert (await connection.ask(HEARTBEAT)).throttle_time_ms == 1_000
+        following = Asked(nursery, connection, HEARTBEAT)
+        await cluster.clock.advance(0.999)
+        await trio.testing.wait_all_tasks_blocked()
+        assert following.response is None
+        await cluster.clock.advance(0.001)
+        await trio.testing.wait_all_tasks_blocked()
+        assert following.response.throttle_time_ms == 0
+
+
+async def test_respond_answers_with_the_given_body() -> None:
+    async with opened() as cluster:
+        cluster.faults.add(api="OffsetCommit", respond={"topics": [{"name": "t", "partitions": []}]})
+        response = await cluster.connect().ask(commit(("t", 0)), 8)
+        assert (response.topics[0].name, response.topics[0].partitions) == ("t", [])
+        assert cluster.committed("g") == {}
+
+
+@pytest.mark.parametrize("of", ["request", "response"])
+async def test_bytes_per_second(of: Any) -> None:
+    async with opened() as cluster, trio.open_nursery() as nursery:
+        cluster.faults.add(api="Metadata", bytes_per_second=10, of=of)
+        asked = Asked(nursery, cluster.connect(), MetadataRequest(topics=None))
+        await cluster.clock.advance(1.0)
+        assert asked.response is None
+        await cluster.clock.advance(600.0)
+        await trio.testing.wait_all_tasks_blocked()
+        assert {topic.name for topic in asked.response.topics} >= {"t", "u"}
+
+
+async def test_evict_removes_the_member_that_asked() -> None:
+    async with opened() as cluster:
+        connection = cluster.connect()
+        protocols = [JoinGroupRequest.Protocol(name="range", metadata=b"")]
+        join = JoinGroupRequest(
+            group_id="g", session_timeout_ms=10_000, rebalance_timeout_ms=10_000, protocol_type="x", protocols=protocols
+        )
+        member_id = (await connection.ask(join, 3)).member_id
+        cluster.faults.add(api="Heartbeat", evict=True)
+        beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=member_id)
+        assert (await connection.ask(beat)).error_code == E.UNKNOWN_MEMBER_ID
+        assert cluster.groups()["g"].members == ()
+
+
+async def test_events_and_requests_name_the_rule() -> None:
+    async with opened() as cluster:
+        cluster.faults.error("Heartbeat", "REBALANCE_IN_PROGRESS", name="busy")
+        connection = cluster.connect(client_id="app")
+        await connection.ask(HEARTBEAT)
+        await connection.ask(HEARTBEAT)
+        (event,) = cluster.events()
+        assert (event.event, event.fault, event.group, event.client) == ("fault", "busy", "g", "app")
+        assert event.reason == "Heartbeat: error REBALANCE_IN_PROGRESS"
+        first, second = cluster.requests("Heartbeat")
+        assert (first.fault, first.error_code, first.latency_ms) == ("busy", E.REBALANCE_IN_PROGRESS, 0)
+        assert isinstance(first.response, HeartbeatResponse)
+        assert (second.fault, second.error_code) == (None, E.UNKNOWN_MEMBER_ID)
+
+
+NEW_CONNECTIONS: dict[str, tuple[dict[str, Any], Callable[[ConnectionClosedError], bool]]] = {
+    "closed": ({"disconnect": "before"}, lambda error: "close" in str(error)),
+    "reset": ({"disconnect": "before", "reset": True}, lambda error: "reset" in str(error)),
+    "TLS handshake broken off": ({"fail_tls": True}, lambda error: "fail_tls" in str(error)),
+}
+
+
+@pytest.mark.parametrize(("action", "fits"), NEW_CONNECTIONS.values(), ids=NEW_CONNECTIONS)
+async def test_new_connection_is_refused(action: dict[str, Any], fits: Callable[[ConnectionClosedError], bool]) -> None:
+    async with opened() as cluster:
+        fault = cluster.faults.add(on="connect", **action)  # type: ignore[typeddict-item]
+        with pytest.raises(ConnectionClosedError) as raised:
+            await cluster.connect().ask(HEARTBEAT)
+        assert fits(raised.value)
+        assert (await cluster.connect().ask(HEARTBEAT)).error_code == E.UNKNOWN_MEMBER_ID
+        assert fault.exhausted
+
+
+async def test_new_connection_is_held_until_release() -> None:
+    async with opened() as cluster, trio.open_nursery() as nursery:
+        fault = cluster.faults.add(on="connect", hold=True)
+        asked = Asked(nursery, cluster.connect(), HEARTBEAT)
+        await fault.wait_holding()
+        await trio.testing.wait_all_tasks_blocked()
+        assert asked.response is None
+        fault.release()
+        await trio.testing.wait_all_tasks_blocked()
+        assert asked.response is not None
+
+
+async def test_new_connection_is_served_after_a_delay() -> None:
+    async with opened() as cluster, trio.open_nursery() as nursery:
+        cluster.faults.add(on="connect", delay_ms=1_000)
+        asked = Asked(nursery, cluster.connect(), HEARTBEAT)
+        await cluster.clock.advance(0.999)
+        assert asked.response is None
+        await cluster.clock.advance(0.001)
+        await trio.testing.wait_all_tasks_blocked()
+        assert asked.response is not None
+
+
+async def test_malformed_records_count_only_with_records() -> None:
+    async with opened() as cluster:
+        fault = cluster.faults.malform("Fetch", "corrupt_values", topic="t")
+        connection = cluster.connect()
+
+        async def values(topic: str) -> list[bytes | None]:
+            partition = FetchRequest.Topic.Partition(partition=0, partition_max_bytes=10_000)
+            topics = [FetchRequest.Topic(topic=topic, partitions=[partition])]
+            response = await connection.ask(FetchRequest(max_bytes=10_000, session_epoch=-1, topics=topics), 12)
+            records = response.responses[0].partitions[0].records
+            return [record.value for batch in batches(records or b"") for record in batch.records()]
+
+        assert await values("t") == []
+        assert (fault.matched, fault.applied) == (1, 0)
+        cluster.produce("t", ["value"], partition=0)
+        cluster.produce("u", ["value"], partition=0)
+        assert await values("u") == [b"value"]
+        (changed,) = await values("t")
+        assert (changed != b"value", len(changed or b"")) == (True, 5)
+        assert (fault.applied, [event.event for event in cluster.events()]) == (1, ["fault"])
+
+
+async def test_reset_removes_rules_and_drops_what_they_hold() -> None:
+    async with opened() as cluster, trio.open_nursery() as nursery:
+        fault = cluster.faults.hold("OffsetCommit")
+        Asked(nursery, cluster.connect(), commit(("t", 0)), 8)
+        await fault.wait_holding()
+        cluster.reset()
+        assert cluster.faults.states() == []
+        assert cluster.committed("g") == {}
+
+
+async def test_without_rules_the_router_has_no_stage() -> None:
+    async with opened() as cluster:
+        stages = cluster._router.outer_stages
+        with cluster.faults.error("Heartbeat", "REBALANCE_IN_PROGRESS"):
+            assert cluster._router.outer_stages != stages
+        assert cluster._router.outer_stages == stages
