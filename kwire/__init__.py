@@ -2,8 +2,7 @@
 
 ``decode_request`` and ``decode_response`` decode frames (without the length prefix), ``encode_request`` and
 ``encode_response`` encode them; ``decode`` and ``encode`` handle bodies alone. ``APIS`` maps each API key to its
-``Api``,
-which contains the message classes.
+``Api``, which contains the message classes.
 """
 
 TYPE_CHECKING = False  # type checkers take it as true; importing typing would take longer than this whole module

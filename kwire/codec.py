@@ -28,8 +28,7 @@ def decode(message: type[M], data: Data, version: int, *, engine: Engine = "comp
     Args:
         message: class of the message, such as ``JoinGroupRequest``.
         strict: True to accept only the encoding that ``encode`` writes: no trailing bytes, null as -1, shortest
-            varints,
-            tags in ascending order without duplicates, no tagged field at its default, booleans 0 or 1.
+            varints, tags in ascending order without duplicates, no tagged field at its default, booleans 0 or 1.
 
     Raises:
         DecodeError: the data is invalid; the error contains path and byte offset of the invalid field. For data of more
@@ -63,8 +62,7 @@ def decode_at(
 
     Args:
         weight: maximum memory of the decoded message, in bytes; None for the default, ``limits.weight_limit`` of the
-            number
-            of bytes from ``offset`` on.
+            number of bytes from ``offset`` on.
         explained: maximum size, in bytes, of a refused message that the reference engine decodes again to name the
             invalid field in the error.
     """

@@ -63,8 +63,9 @@ class Names:
         return self.hand_in(f"default_{type(value).__name__}", value)
 
     def initial(self, field: Field) -> str:
-        """Return a source expression for the default of a field; a mutable default becomes a new object at each
-        evaluation.
+        """Return a source expression for the default of a field.
+
+        Each evaluation creates a new object if it is mutable.
         """
         if not field.is_fresh:
             return self.value(field.initial())

@@ -64,8 +64,7 @@ def bucket_order(keys: Iterable[_Key], hash_of: Callable[[_Key], int], most: int
         keys: keys in insertion order.
         hash_of: function that returns Java's hash code of a key.
         most: largest number of keys that the map ever had, which determines the number of buckets; 0 if it never had
-            more
-            than now.
+            more than now.
     """
     listed = list(keys)
     return _by_bucket(listed, hash_of, table_size(max(most, len(listed))))

@@ -69,7 +69,7 @@ class Slot:
 
     Attributes:
         name: name of the attribute in the message class.
-        node: form of the field on the wire.
+        node: type of the field on the wire.
         field: declaration of the field, with the default.
         tag: tag of a field in the tagged section; None for other fields.
     """
@@ -182,8 +182,9 @@ def _node(field: Field, version: int, flexible: bool, depth: int) -> Node:
 
 
 def smallest(node: Node) -> int:
-    """Return the size in bytes of the shortest value of this form; it limits element counts, as elements need this
-    size.
+    """Return the size in bytes of the shortest value of this node.
+
+    Every element of an array needs at least this size, so it limits the count of elements.
     """
     match node:
         case Fixed(wire):
@@ -260,7 +261,7 @@ def text(message: type, version: int) -> str:
 
 
 def form(node: Node) -> str:
-    """Return Kafka's name of a form, such as ``compact_nullable_string``."""
+    """Return Kafka's name of the type of a node, such as ``compact_nullable_string``."""
     match node:
         case Fixed(wire):
             return wire

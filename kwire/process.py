@@ -52,8 +52,9 @@ def catch_interrupts() -> None:
 
 
 def _replace_handler(old: object, new: object) -> None:
-    """Install ``new`` for SIGINT, but only if the handler is ``old``: a background job that ignores SIGINT keeps
-    ignoring it.
+    """Install ``new`` for SIGINT, but only if the current handler is ``old``.
+
+    So a background job that ignores SIGINT continues to ignore it.
     """
     if signal.getsignal(signal.SIGINT) is old:
         signal.signal(signal.SIGINT, new)  # type: ignore[arg-type]

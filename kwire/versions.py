@@ -104,8 +104,7 @@ def text(message: type, width: int | None = None) -> str:
     """Return all versions of a message as a table: a row for each field, a column for each range of equal versions.
 
     A cell with SAME has the same type as the cell to its left. The rows below a struct, indented, are its fields, so
-    the
-    type of an array of structs is just "array".
+    the type of an array of structs is just "array".
 
     Args:
         width: maximum width in characters; further columns go into another table below. None for one table.

@@ -1,4 +1,4 @@
-"""The analysis of captured calls: tables of what groups did and what it cost.
+"""The analysis of captured calls: tables of the actions of consumer groups and of their cost.
 
-Pure functions, used by the single-process run and by Spark. They do not depend on packets, files or Spark.
+All functions are pure. Both the single-process run and Spark use them. They do not depend on packets, files or Spark.
 """

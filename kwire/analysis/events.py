@@ -128,8 +128,7 @@ class GroupEvent:
         Args:
             capture_id: id of the capture.
             cluster: cluster of the broker, or None if unknown.
-            life: number of the life of the group, counted from 1; None if unknown. A life ends when the group is
-                deleted.
+            life: number of the life of the group id, from 1; None if unknown.
         """
         ts, group_id, *rest = _values(self)
         return dict(zip(_COLUMNS, (capture_id, ts, group_id, cluster, life, *rest), strict=True))

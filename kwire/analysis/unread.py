@@ -94,7 +94,7 @@ class Blanks:
 
 
 def of_group(periods: Iterable[Unread], group_id: str) -> list[Unread]:
-    """Return the periods of one group id in every cluster. Periods for all groups of a broker are included."""
+    """Return the periods of one group id, in every cluster, together with the periods for all groups of a broker."""
     return [one for one in periods if one.group_id in (None, group_id)]
 
 

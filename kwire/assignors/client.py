@@ -28,7 +28,7 @@ class Partition:
 
     Attributes:
         racks: racks of the brokers with a replica, alive or not; None for a broker without a rack.
-        leader_rack: rack of the partition leader; None if it has none.
+        leader_rack: rack of the partition leader, or None.
     """
 
     racks: Sequence[str | None] = ()
@@ -95,12 +95,13 @@ class Assignor(ABC):
 
     @abstractmethod
     def assign(self, topics: Topics, members: Subscriptions) -> Mapping[str, Assignment]:
-        """Return the assignment of the group by member id; the leader calls it. ``topics`` may lack
-        subscribed topics.
+        """Return the assignment of the group by member id. Only the leader calls this method.
+
+        ``topics`` may lack some of the subscribed topics.
         """
 
     def on_assignment(self, assignment: Assignment, generation: int) -> None:  # noqa: B027 - optional for subclasses
-        """Process this member's new assignment; called by every member."""
+        """Process the new assignment of this member. Every member calls this method."""
 
 
 class PlainAssignor(Assignor):
@@ -125,9 +126,9 @@ class PlainAssignor(Assignor):
 
 
 def by_name(assignors: Iterable[Assignor]) -> dict[str, Assignor]:
-    """Return the assignors of a member by name, in order of preference. Raises: AssignorError if two assignors have the
-    same
-    name.
+    """Return the assignors of a member by name, in order of preference.
+
+    Raises: AssignorError if two assignors have the same name.
     """
     named: dict[str, Assignor] = {}
     for one in assignors:
@@ -155,13 +156,17 @@ def assigned(shares: GroupAssignment) -> dict[str, Assignment]:
 
 
 def check(assignments: Mapping[str, Assignment], topics: Topics, members: Subscriptions, protocol: str = EAGER) -> None:
-    """Raise AssignorError, with member and partition, if an assignment is invalid.
+    """Check an assignment. Raises: AssignorError, with member and partition, for an invalid one.
 
-    Invalid are: an unknown member; a partition that does not exist, or is assigned twice; a partition of a topic that
-    the
-    member does not subscribe to; with COOPERATIVE, a partition that another member still owns. Partitions may be
-    unassigned: cooperative assignors withhold a partition that moves for one generation. Source of the rule for
-    COOPERATIVE: ConsumerCoordinator.validateCooperativeAssignment.
+    These are invalid:
+
+    - an unknown member;
+    - a partition that does not exist, or that is assigned twice;
+    - a partition of a topic that the member does not subscribe to;
+    - with COOPERATIVE, a partition that another member still owns.
+
+    Partitions may be unassigned: a cooperative assignor withholds a partition that moves for one generation. Source of
+    the rule for COOPERATIVE: ConsumerCoordinator.validateCooperativeAssignment.
     """
     owners: dict[TopicPartition, str] = {}
     for member_id, assignment in assignments.items():
@@ -239,7 +244,7 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 
 def in_map_order(members: Subscriptions) -> list[tuple[str, Subscription]]:
-    """Return members in the iteration order of the leader's HashMap, which decides ties."""
+    """Return members in the iteration order of the leader's HashMap, because Kafka resolves ties in this order."""
     return [(member_id, members[member_id]) for member_id in map_order(members)]
 
 
@@ -272,11 +277,10 @@ def partition_order(partition: TopicPartition) -> tuple[bytes, int]:
 
 @dataclass(frozen=True, slots=True)
 class Racks:
-    """The racks that matter for an assignment (KIP-881).
+    """The racks that an assignor has to consider (KIP-881).
 
-    ``members`` and ``replicas`` are empty if racks do not matter: no member is in the rack of a replica, or all
-    partitions
-    have replicas in the same racks.
+    ``members`` and ``replicas`` are empty if there is nothing to consider: no member is in the rack of a replica, or
+    all partitions have replicas in the same racks.
 
     Attributes:
         members: rack by member id.

@@ -1,8 +1,9 @@
-"""The client-side assignor ``range``: each subscriber gets adjacent partitions of each topic, the first ones one more.
+"""The client-side assignor ``range``: each subscriber gets adjacent partitions of each topic.
 
-If racks matter for at least one topic, members first get partitions with a replica in their rack; of topics with the
-same number of partitions and the same subscribers, a member gets the same partition numbers (KIP-881). Source:
-RangeAssignor of kafka-clients.
+If the partitions of a topic cannot be divided equally, the first subscribers get one partition more. If racks matter
+for at least one topic, members first get partitions with a replica in their rack. For topics with the same number of
+partitions and the same subscribers, a member then gets the same partition numbers (KIP-881). Source: RangeAssignor of
+kafka-clients.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ from kwire.assignors.range import shares as cut
 
 
 def share_out(topics: Topics, members: Subscriptions) -> GroupAssignment:
-    """Return the assigned partitions by member id; topics are in the order of the leader's HashMap, or sorted if racks
-    matter.
+    """Return the assigned partitions by member id.
+
+    Topics are in the order of the leader's HashMap, or sorted if racks matter.
     """
     listed = in_map_order(members)
     existing = subscribed_topics(topics, listed)
@@ -97,8 +99,9 @@ class _TopicState:
             del self.free[number]
 
     def take_ranges(self, shares: GroupAssignment, near: bool = False) -> None:
-        """Assign free partitions to every member up to its share. ``near``: True for only those with a replica in its
-        rack.
+        """Assign free partitions to every member up to its share.
+
+        ``near``: assign only partitions with a replica in the rack of the member.
         """
         for member_id in self.members:
             candidates = (n for n in self.free if not near or self.match(member_id, n))
@@ -107,8 +110,9 @@ class _TopicState:
 
 
 def _assign_in_racks(states: Sequence[_TopicState], shares: GroupAssignment) -> None:
-    """Assign partitions with a replica in the member's rack; topics with equal counts and subscribers are assigned
-    together.
+    """Assign partitions with a replica in the rack of the member.
+
+    Topics with equal partition counts and equal subscribers are assigned together.
     """
     equal_topics: dict[tuple[tuple[str, ...], int], list[_TopicState]] = {}
     for state in states:
@@ -122,8 +126,9 @@ def _assign_in_racks(states: Sequence[_TopicState], shares: GroupAssignment) -> 
 
 
 def _assign_in_racks_together(states: Sequence[_TopicState], shares: GroupAssignment) -> None:
-    """Assign each partition number, in all topics at once, to the first member in the rack of a replica
-    in all of them.
+    """Assign each partition number in all topics at once.
+
+    It goes to the first member whose rack has a replica of this partition in every topic.
     """
     candidates = list(states[0].members)
     for number in range(len(states[0].free)):

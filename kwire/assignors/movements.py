@@ -1,5 +1,7 @@
-"""Partition movements of one assignor run. If another partition of the topic moved the opposite way, that one moves
-back.
+"""The partition movements of one run of an assignor.
+
+If a partition is to move and another partition of the same topic has moved in the opposite direction, the assignor
+moves that one back instead.
 
 Source: PartitionMovements of Kafka's AbstractStickyAssignor, and of UniformHeterogeneousAssignmentBuilder before 4.0.
 """
@@ -36,8 +38,9 @@ class Movements(Generic[_Topic]):
             between.add(partition)
 
     def instead(self, partition: tuple[_Topic, int], giver: int, taker: int) -> tuple[_Topic, int]:
-        """Return the partition to move from ``giver`` to ``taker``: one that moved the opposite way, or else
-        ``partition``.
+        """Return the partition to move from ``giver`` to ``taker``.
+
+        It is a partition that moved from ``taker`` to ``giver`` before, or else ``partition``.
         """
         source, _ = self._of.get(partition, (giver, giver))
         back = self._between.get((partition[0], taker, source))
@@ -45,8 +48,9 @@ class Movements(Generic[_Topic]):
 
 
 class _Partitions(Generic[_Topic]):
-    """A set of partitions whose first element is the first that a Java HashSet iterates. The hash table
-    never shrinks.
+    """A set of partitions whose first element is the one that a Java HashSet iterates first.
+
+    As in Java, the hash table never shrinks.
     """
 
     def __init__(self, hash_of: Callable[[_Topic, int], int]) -> None:

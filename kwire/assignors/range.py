@@ -1,6 +1,7 @@
-"""The server-side assignor ``range``: each subscriber gets adjacent partitions of each topic, the first ones one more.
+"""The server-side assignor ``range``: each subscriber gets adjacent partitions of each topic.
 
-The current assignment does not matter. Source: RangeAssignor of Kafka's group coordinator.
+If the partitions of a topic cannot be divided equally, the first subscribers get one partition more. The current
+assignment does not matter. Source: RangeAssignor of Kafka's group coordinator.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The client-side assignor ``roundrobin``: all partitions of all topics, in order, to one member after the other.
+"""The client-side assignor ``roundrobin``: assigns all partitions of all topics, in order, to the members in turn.
 
-Members form a ring, static members first; a member that does not subscribe to a topic is skipped, and the next topic
+Members form a ring, static members first. A member that does not subscribe to a topic is skipped. The next topic
 continues at the same position of the ring. Source: RoundRobinAssignor of kafka-clients.
 """
 

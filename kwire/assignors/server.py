@@ -51,9 +51,9 @@ def is_homogeneous(members: Collection[MemberSubscription]) -> bool:
 
 
 def partitions_of(topic_ids: Iterable[UUID], partitions: Partitions) -> dict[UUID, int]:
-    """Return the number of partitions by topic id, in the order of ``topic_ids``. Raises: AssignorError for a topic
-    without
-    metadata.
+    """Return the number of partitions by topic id, in the order of ``topic_ids``.
+
+    Raises: AssignorError for a topic without metadata.
     """
     try:
         return {topic_id: partitions[topic_id] for topic_id in topic_ids}

@@ -1,7 +1,6 @@
-"""The client-side assignors ``sticky`` and ``cooperative-sticky``: balanced, and members keep partitions where
-possible.
+"""The client-side assignors ``sticky`` and ``cooperative-sticky``: balanced, and members keep most partitions.
 
-Both use the same algorithm. Members of ``sticky``, which revoke everything before they join, report their previous
+Both use the same algorithm. Members of ``sticky`` revoke all partitions before they join, and report their previous
 partitions in the user data. Members of ``cooperative-sticky`` report owned partitions in the subscription, and get a
 partition of another member one generation later. Source: StickyAssignor, CooperativeStickyAssignor and
 AbstractStickyAssignor of kafka-clients.
@@ -46,9 +45,9 @@ def share_out(topics: Topics, members: Subscriptions, *, always_heterogeneous: b
 
 
 def share_out_cooperatively(topics: Topics, members: Subscriptions) -> GroupAssignment:
-    """Return the assigned partitions of ``cooperative-sticky`` by member id; a partition that moves is not assigned in
-    this
-    generation.
+    """Return the assigned partitions of ``cooperative-sticky`` by member id.
+
+    A partition that moves is not assigned in this generation.
     """
     shares, moved = _share_out(topics, members, cooperative_claim)
     for partition, member_id in moved.items():
@@ -57,8 +56,9 @@ def share_out_cooperatively(topics: Topics, members: Subscriptions) -> GroupAssi
 
 
 def claim(member: Subscription) -> Claim:
-    """Return the claim in the user data of ``sticky``; without partitions, and with UNKNOWN_GENERATION, if it is
-    invalid.
+    """Return the claim in the user data of ``sticky``.
+
+    For invalid user data, the claim has no partitions and UNKNOWN_GENERATION.
     """
     if not member.user_data:
         return Claim()
@@ -91,8 +91,9 @@ class StickyAssignor(Assignor):
         self._generation = UNKNOWN_GENERATION
 
     def user_data(self, topics: Collection[str]) -> bytes | None:  # noqa: ARG002
-        """Return user data v1, the partitions and generation of the last assignment; None before the
-        first assignment.
+        """Return user data v1: the partitions and the generation of the last assignment.
+
+        The result is None before the first assignment.
         """
         if self._given is None:
             return None

@@ -130,7 +130,7 @@ class _Group:
         return len(self._subscribers[topic]) > 1
 
     def balance(self, free: Sequence[TopicPartition], *, must_revoke: bool, first: bool) -> None:
-        """Move partitions until the group is balanced; undo the moves if the result is no better."""
+        """Move partitions until the group is balanced. If the result is not better than before, undo the moves."""
         taking_part = [place for _, place in self._ranks]
         shares = {place: list(self.shares[place]) for place in taking_part}
         if not must_revoke:
@@ -158,8 +158,9 @@ class _Group:
                 return moved
 
     def _taker(self, partition: TopicPartition) -> int | None:
-        """Return the member to move the partition to: its earlier owner, or else the least loaded subscriber; None to
-        leave it.
+        """Return the member to move the partition to, or None to leave the partition.
+
+        It is the earlier owner of the partition, or else the least loaded subscriber.
         """
         load = len(self.shares[self.owners[partition]])
         had = self._earlier.get(partition)

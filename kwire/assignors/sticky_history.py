@@ -40,12 +40,12 @@ class Ownership:
 
 
 def owned_now(topics: Topics, members: Sequence[tuple[str, Subscription]], claims: Mapping[str, Claim]) -> Ownership:
-    """Return the accepted claims: of partitions that exist, and of two conflicting claims the one with the higher
-    generation.
+    """Return the accepted claims.
 
-    A partition that two members claim in the same generation has no owner. As in Java, the generation of the earlier
-    claim is read from the subscription and not from the claim. Unlike in Java, a partition that no longer exists has no
-    owner.
+    A claim of a partition that does not exist is not accepted. Of two claims of a partition, the one with the higher
+    generation is accepted; a partition that two members claim in the same generation has no owner. As in Java, the
+    generation of the earlier claim is read from the subscription and not from the claim. Unlike in Java, a partition
+    that no longer exists has no owner.
     """
     ownership = Ownership()
     owners: dict[TopicPartition, str] = {}
@@ -90,8 +90,9 @@ def owners_before(
 
 
 def subscribe_to_same_topics(members: Iterable[tuple[str, Subscription]]) -> bool:
-    """True if all members subscribe to the same topics; as in Java, members before the first member with topics are
-    ignored.
+    """True if all members subscribe to the same topics.
+
+    As in Java, members before the first member with topics are ignored.
     """
     first: set[str] = set()
     for _, member in members:

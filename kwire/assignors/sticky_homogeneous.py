@@ -48,10 +48,9 @@ class _Sharing:
         self.at_least: list[str] = []
 
     def keep(self) -> None:
-        """Assign to members, up to their share, the undisputed partitions that they own, if their rack matches a
-        replica.
+        """Let members keep, up to their share, the undisputed partitions that they own and whose racks match.
 
-        The members give up the other partitions.
+        The members give up their other partitions.
         """
         for member_id, owned in self._before.owned.items():
             near = []
@@ -82,8 +81,9 @@ class _Sharing:
         return free
 
     def give_near(self, free: list[TopicPartition]) -> None:
-        """Assign partitions to members in their racks, members below their share first, and remove them from
-        ``free``.
+        """Assign partitions to members in their racks, and remove these partitions from ``free``.
+
+        Members below their share come first.
         """
         if not self._racks.members:
             return
@@ -115,8 +115,9 @@ class _Sharing:
         free[:] = rest
 
     def give(self, free: Sequence[TopicPartition]) -> None:
-        """Assign the remaining partitions round robin to members below their share, then one each to members that
-        may get more.
+        """Assign the remaining partitions.
+
+        Members below their share get partitions in turn; then each member that may have a larger share gets one more.
         """
         at = 0
         for partition in free:
@@ -133,7 +134,7 @@ class _Sharing:
                 at += 1
 
     def _give_larger(self) -> None:
-        """Count one larger share as assigned; after the last one no member may get more."""
+        """Count one larger share as assigned. After the last larger share, no member may get one."""
         self._larger -= 1
         if not self._larger:
             self.at_least.clear()

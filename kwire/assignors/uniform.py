@@ -45,8 +45,8 @@ def assign(
 def assign_homogeneous(members: Members, partitions: Partitions, *, first_are_larger: bool = False) -> GroupAssignment:
     """Return the target assignment of a group whose members subscribe to the same topics.
 
-    Members keep partitions up to their share; members below their share get the rest: first the partitions without an
-    owner, then those above another member's share.
+    Members keep partitions up to their share. Members below their share get the other partitions: first those without
+    an owner, then those that other members own above their share.
     """
     if not members:
         return {}
@@ -87,12 +87,13 @@ def assign_homogeneous(members: Members, partitions: Partitions, *, first_are_la
 def _kept(
     member: MemberSubscription, free: Mapping[UUID, bytearray], room: int
 ) -> tuple[MemberAssignment, list[_Partition]]:
-    """Return the partitions that a member keeps, and the owned partitions above its share.
+    """Return the partitions that a member keeps, and the partitions that it owns above its share.
 
-    Partitions of topics that the member no longer subscribes to are ignored; the returned ones are removed from
+    Partitions of topics to which the member no longer subscribes are ignored. The returned partitions are removed from
     ``free``.
 
     Args:
+        member: the member.
         free: for each topic, a flag per partition that no member has kept yet.
         room: number of partitions in the member's share.
     """

@@ -21,8 +21,9 @@ from kwire.java import bucket_of, bucket_order, id_partition_hash, table_size, u
 
 
 def assign(members: Members, partitions: Partitions, homogeneous: bool | None = None) -> GroupAssignment:
-    """Return the target assignment of the group; the arguments are those of ``uniform.assign``. Raises:
-    AssignorError.
+    """Return the target assignment of the group. The arguments are those of ``uniform.assign``.
+
+    Raises: AssignorError.
     """
     if is_homogeneous(members.values()) if homogeneous is None else homogeneous:
         return uniform.assign_homogeneous(members, partitions, first_are_larger=True)
@@ -142,12 +143,13 @@ class _Group:
         return moved
 
     def _is_balanced(self) -> bool:
-        """True if the group is balanced in Kafka's sense: members at their maximum are ignored."""
+        """True if the group is balanced as Kafka defines it: members with their maximum are ignored."""
         return self.below[0] >= self.below[-1] - 1
 
     def _move(self, dense: _Dense, topic: Topic, number: int, taker: int) -> tuple[UUID, int]:
-        """Move a partition, or the partition that must move in its place (see Movements); return the partition that
-        moved.
+        """Move a partition, or the partition that must move in its place (see Movements).
+
+        Return the moved partition.
         """
         _, instead = self._movements.instead((topic.id, number), topic.owners[number], taker)
         giver = topic.owners[instead]

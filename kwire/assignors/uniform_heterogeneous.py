@@ -44,10 +44,9 @@ def assign(members: Members, partitions: Partitions) -> GroupAssignment:
 
 
 def owned_topics(members: Members, partitions: Partitions) -> tuple[list[Topic], list[int]]:
-    """Return the subscribed topics with the owners that keep their partitions, and the number of partitions of each
-    member.
+    """Return the subscribed topics with the owners that keep their partitions.
 
-    Raises: AssignorError.
+    The second value is the number of partitions of each member. Raises: AssignorError.
     """
     topics = _topics(members, partitions)
     loads = [0] * len(members)
@@ -104,8 +103,9 @@ def _fill(topic: Topic, loads: list[int]) -> None:
 
 
 def _balance(topics: list[Topic], loads: list[int]) -> None:
-    """Even out the topics in turn until the iteration returns to the topic of the last move, at most MAX_ROUNDS times
-    each.
+    """Even out one topic after the other, in turn, until no partition has moved in a complete turn.
+
+    Each topic is evened out at most MAX_ROUNDS times.
     """
     last = 0
     for turn, (at, topic) in enumerate(islice(cycle(enumerate(topics)), MAX_ROUNDS * len(topics))):
@@ -145,10 +145,10 @@ def _by_load(topic: Topic, loads: list[int]) -> list[int]:
 
 
 def _least_loaded(by_load: list[int], loads: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield, without end, the smallest load and a member that has it; the caller assigns one more partition to the
-    member.
+    """Yield, without end, the smallest load and a member that has it.
 
-    A member with a larger load is included when the smallest load reaches it.
+    After each step the caller assigns one partition to this member. A member with a larger load is included when the
+    smallest load reaches it.
     """
     end = 0
     level = loads[by_load[0]]
@@ -161,9 +161,9 @@ def _least_loaded(by_load: list[int], loads: list[int]) -> Iterator[tuple[int, i
 
 
 def _most_loaded(by_load: list[int], loads: list[int], gives: dict[int, list[int]]) -> Iterator[tuple[int, int]]:
-    """Yield the largest load and a member that has it; the caller takes one partition from the member.
+    """Yield the largest load and a member that has it, until no member has a partition to give.
 
-    The iteration ends when no member has a partition that it can give.
+    After each step the caller takes one partition from this member.
     """
     rest = list(by_load)
     walked: list[int] = []

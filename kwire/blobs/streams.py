@@ -2,14 +2,12 @@
 
 Subscription and assignment both begin with their version. v2 adds endpoints; v3 the newest version that all members
 support (KIP-268); v4 error codes in assignments; v5 topics by number; v6 standby tasks by endpoint (KIP-535); v7 sums
-of
-offsets, and the time of the next rebalance (KIP-441); v8 a byte that makes a subscription differ from the previous one;
-v9 error codes in subscriptions; v10 named topologies; v11 tags (KIP-708).
+of offsets, and the time of the next rebalance (KIP-441); v8 a byte that makes a subscription differ from the previous
+one; v9 error codes in subscriptions; v10 named topologies; v11 tags (KIP-708).
 
 Kafka declares SubscriptionInfoData. Kafka encodes AssignmentInfo in hand-written code (AssignmentInfo.java), so its
-field
-names here are our own; its text is Java's modified UTF-8, which differs from UTF-8 for NUL and for characters above 16
-bits.
+field names here are our own; its text is Java's modified UTF-8, which differs from UTF-8 for NUL and for characters
+above 16 bits.
 """
 
 from uuid import UUID
@@ -76,8 +74,7 @@ class AssignmentInfo:
     """The tasks assigned to a member.
 
     ``named_topology`` of a task is a list of UTF-16 units, empty for a topology without a name. Partitions by endpoint
-    refer
-    to their topic by index into ``topics``.
+    refer to their topic by index into ``topics``.
     """
 
     @struct

@@ -188,7 +188,7 @@ class Reading:
         return damage(self.problems, self.skipped)
 
     def notes(self) -> list[str]:
-        """Return a line for each reason for which packets were skipped or connections not decoded so far."""
+        """Return a line for each reason why packets were skipped or connections were not decoded, so far."""
         return notes(self.skipped, self.remarks)
 
     def calls(self) -> Iterator[Call]:

@@ -40,5 +40,5 @@ EXTRAS = {
 def main() -> None:
     """Kafka's wire protocol, every message in every version: read it, write it, look it up.
 
-    Exit codes: 0 done, 1 the input is bad (stderr says which line), 2 wrong usage.
+    Exit codes: 0 done, 1 invalid input (stderr names the line), 2 wrong usage.
     """

@@ -66,10 +66,13 @@ def _decode_weighed(message: type, data: bytes, offset: int, version: int, weigh
 
 
 def rough_error(message: type, version: int, size: int, refusal: BaseException) -> DecodeError:
-    """Return the DecodeError for a large message, with the offset that the reader had reached; nothing is decoded
-    again.
+    """Return the DecodeError for a large message, which is not decoded again.
+
+    Its offset is the position that the reader had reached.
 
     Args:
+        message: class of the message.
+        version: version of the message.
         size: length of the data in bytes.
         refusal: exception of the reader, whose traceback contains the offset.
     """
@@ -112,9 +115,9 @@ def encode_in_slices(value: Any, version: int, size: int) -> Generator[None, Non
 
 @cache
 def reader_of(message: type, version: int, options: ReaderOptions) -> Callable[..., tuple[Any, int]]:
-    """Return the reader of one version: a function of data and offset. Raises: SchemaError if the message does not have
-    the
-    version.
+    """Return the reader of one version: a function of data and offset.
+
+    Raises: SchemaError if the message does not have the version.
     """
     source, names = reader.reader_source(_title(message, version), resolve(message, version), options)
     function: Callable[..., tuple[Any, int]] = run(source, names)["read"]
@@ -123,8 +126,9 @@ def reader_of(message: type, version: int, options: ReaderOptions) -> Callable[.
 
 @cache
 def writer_of(message: type, version: int, options: WriterOptions) -> Callable[..., Any]:
-    """Return the writer of one version: a function of a message. Raises: SchemaError if the message does not have the
-    version.
+    """Return the writer of one version: a function of a message.
+
+    Raises: SchemaError if the message does not have the version.
     """
     source, names = writer.writer_source(_title(message, version), resolve(message, version), options)
     function: Callable[..., Any] = run(source, names)["write"]
@@ -132,9 +136,9 @@ def writer_of(message: type, version: int, options: WriterOptions) -> Callable[.
 
 
 def source(message: type, version: int) -> str:
-    """Return the generated reader and writer of one version as text. Raises: SchemaError if the message does not have
-    the
-    version.
+    """Return the generated reader and writer of one version as text.
+
+    Raises: SchemaError if the message does not have the version.
     """
     layout = resolve(message, version)
     title = _title(message, version)

@@ -1,10 +1,9 @@
 """Generation of readers: Python source of a function that decodes one version of a message.
 
 One call of ``struct`` reads neighbouring fixed fields, the length that follows them, and the string or array of
-integers
-before them. Lengths above 127 and tagged fields that are present are branches. Only the last line checks for the end of
-the data: unpackers raise by themselves, and a slice that is too short leaves ``pos`` past the end. Array elements of
-equal lengths are read row by row (``shapes``).
+integers before them. Lengths above 127 and tagged fields that are present are branches. Only the last line checks for
+the end of the data: unpackers raise by themselves, and a slice that is too short leaves ``pos`` past the end. Array
+elements of equal lengths are read row by row (``shapes``).
 
 The function is ``(buf, pos) -> (value, end)``. With the option ``weighed`` it is ``(buf, pos, left) -> (value, end)``
 and refuses a message that takes more than ``left`` bytes of memory (limits.weight_limit).

@@ -1,8 +1,7 @@
 """Runtime of compiled readers and writers: tables of packers, varints, uuids, tagged sections.
 
 The functions keep no error context: invalid input raises Refused, or any exception of ``struct`` and Python. Tables
-grow
-with use up to TABLE_SIZE entries, whatever the input.
+grow with use up to TABLE_SIZE entries, whatever the input.
 """
 
 from __future__ import annotations
@@ -135,8 +134,7 @@ class Packers(Table):
     lengths.
 
     The key is the length of the array, or a tuple of lengths if there are several arrays. The functions take the values
-    in
-    order, each array as one list; elements of several bytes (``*16s``) as a single bytes object.
+    in order, each array as one list; elements of several bytes (``*16s``) as a single bytes object.
 
     Args:
         pieces: struct codes in order; ``*i`` is a compact count and elements of code ``i``, ``+i`` the same with a

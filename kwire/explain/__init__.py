@@ -51,8 +51,9 @@ def explain_response(frame: bytes, api_key: int, api_version: int) -> Explanatio
 
 
 def explain_blob(blob: type, data: bytes) -> Explanation:
-    """Explain a message stored after the int16 of its version. Invalid bytes never raise; they are part of the
-    result.
+    """Explain a message that is stored after its version, an int16.
+
+    Invalid bytes never raise an exception; they are part of the result.
     """
     return explain_stored(blob, data, 0, "", {})
 

@@ -31,8 +31,7 @@ class Piece:
             field.
         type: Kafka's name of the wire type; STRUCT, TAG_TYPE, UNREAD, or a part of a record batch.
         value: value in the JSON form. For an array it is the count, for a tagged field the tag, for a nullable struct
-            that
-            is present 1; None for null and for pieces without a value.
+            that is present 1; None for null and for pieces without a value.
         note: meaning of the value, such as the name of an error code; empty if there is none.
         head: size in bytes of the length at the start of a leaf.
         error: reason why the bytes could not be decoded or decompressed; empty if there is no error.
@@ -62,8 +61,9 @@ class Piece:
 
     @property
     def own(self) -> int:
-        """Number of bytes at the start that belong to no inner field: all bytes of a leaf, the count or
-        length of a node.
+        """Number of bytes at the start that belong to no inner field.
+
+        For a leaf these are all bytes; for a node, the bytes of its count or length.
         """
         if not self.pieces:
             return self.length
@@ -95,7 +95,7 @@ class Explanation:
     error: DecodeError | None = None
 
     def leaves(self) -> Iterator[Piece]:
-        """Yield the pieces without other pieces in them; they cover each byte of the frame once, in order."""
+        """Yield the pieces that contain no other pieces. They cover each byte of the frame once, in order."""
         return (piece for _, piece in self.walk() if not piece.pieces)
 
     def walk(self) -> Iterator[tuple[int, Piece]]:
@@ -197,8 +197,9 @@ class TreeBuilder:
 
 
 def _before(pieces: list[Piece], end: int) -> list[Piece]:
-    """Return the pieces that end at ``end`` or before; a node that ends later is replaced by its inner
-    pieces that do.
+    """Return the pieces that end at ``end`` or before.
+
+    A node that ends later is replaced by its inner pieces that end at ``end`` or before.
     """
     kept = [piece for piece in pieces if piece.end <= end]
     if len(kept) < len(pieces):

@@ -330,7 +330,10 @@ class Reader:
     def _unpack(
         self, path: str, codec: int, packed: bytes, read_content: Callable[[Reader], object]
     ) -> tuple[Explanation | None, str]:
-        """Return the explanation of the decompressed data, and ""; None and the reason if it cannot be decompressed."""
+        """Return the explanation of the decompressed data, and "".
+
+        If the data cannot be decompressed, return None and the reason.
+        """
         if self.unpacked or not self.allowance.leaves:
             return None, "truncated: decompressed data exceeds the display limit"
         try:

@@ -206,8 +206,9 @@ class Walk:
         self.tree.close(self.at)
 
     def _inside(self, node: Blob, value: bytes, field: str, path: str) -> tuple[str, tuple[Piece, ...]] | None:
-        """Return a summary of the message or records inside bytes, and their pieces; None if the content has no known
-        format.
+        """Return a summary of the message or records inside bytes, and their pieces.
+
+        The result is None if the content has no known format.
         """
         base, prefix = self.tree.base + self.at - len(value), self.tree.prefix + path
         if node.records:
@@ -221,10 +222,9 @@ class Walk:
         return None if content.error and group is None else (content.name, content.pieces)
 
     def _user_data(self, value: bytes, base: int, prefix: str) -> tuple[str, tuple[Piece, ...]] | None:
-        """Explain the user data of the sticky assignors as the newest version that can be decoded; it contains no
-        version.
+        """Explain the user data of the sticky assignors. It contains no version: the newest version that fits is used.
 
-        Returns a summary and the pieces; None if no version can be decoded.
+        Returns: a summary and the pieces, or None if no version can be decoded.
         """
         assignor = self.seen.get("protocol_name") or self.seen.get("name") or ""
         for blob, version in USER_DATA_OF.get(assignor, ()):

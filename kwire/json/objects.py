@@ -37,8 +37,7 @@ def from_json(message: type[M], form: object, version: int) -> M:
     """Return a message from its JSON form; absent fields get their default.
 
     Raises: EncodeError with the path of an unknown key or of a value of the wrong type; SchemaError if the message does
-    not
-        have this version.
+    not have this version.
     """
     try:
         value: M = _load(form, resolve(message, version), "")

@@ -52,8 +52,7 @@ def read(data: bytes | bytearray | memoryview | None) -> Iterator[RecordSet]:
     """Yield the batches and messages of a records field; the field may mix all magics.
 
     A truncated last batch or message is left out, because brokers cut Fetch responses at a size. Raises: DecodeError
-    for an
-    invalid header, after the batches and messages before it.
+    for an invalid header, after the batches and messages before it.
     """
     at = 0
     data = data if data is None else bytes(data)

@@ -89,8 +89,9 @@ class Batch:
 
     @property
     def delete_horizon(self) -> int | None:
-        """Time, in milliseconds since 1970, from which compaction may drop tombstones and markers of the batch; None if
-        not set.
+        """Time from which compaction may drop tombstones and markers of the batch; None if it is not set.
+
+        The time is in milliseconds since 1970.
         """
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
@@ -99,8 +100,9 @@ class Batch:
         return bool(_crc32c(self.data[CRC_FROM:]) == self.crc)
 
     def records(self, *, verify_crc: bool = True, copy: bool = True, limit: int | None = None) -> Iterator[Record]:
-        """Yield the decompressed records; an error is raised after the records before the invalid one.
-        See ``records_as``.
+        """Yield the decompressed records. See ``records_as``.
+
+        The error of an invalid record is raised after the records before it.
         """
         return self.records_as(Record, verify_crc=verify_crc, copy=copy, limit=limit)
 
@@ -110,8 +112,7 @@ class Batch:
         """Yield the decompressed records as instances of a subclass of Record, whose additional fields are not set.
 
         In a compressed batch the offset of an error is the offset of the compressed part; the text of the error
-        contains the
-        offset after decompression. Raises: CrcError, DecodeError, LimitError.
+        contains the offset after decompression. Raises: CrcError, DecodeError, LimitError.
 
         Args:
             into: the subclass of Record.
@@ -153,9 +154,9 @@ class Batch:
 
 
 def read_batch(data: bytes, at: int = 0) -> Batch:
-    """Decode the header of the batch at offset ``at``. Raises: Truncated; DecodeError if magic is not 2 or the length
-    is
-    invalid.
+    """Decode the header of the batch at offset ``at``.
+
+    Raises: Truncated; DecodeError if magic is not 2 or the length is invalid.
     """
     left = len(data) - at
     if left < HEADER.size:
@@ -194,8 +195,9 @@ def rebase(batch: Batch, base_offset: int, leader_epoch: int) -> bytes:
 
 
 def restamp(batch: Batch, max_timestamp: int, *, log_append_time: bool) -> Batch:
-    """Return the batch with another largest timestamp and timestamp type, as a broker stores it, with a new
-    checksum.
+    """Return the batch with another largest timestamp and timestamp type, and with a new checksum.
+
+    A broker stores a batch in this form.
     """
     attributes = batch.attributes | LOG_APPEND_TIME if log_append_time else batch.attributes & ~LOG_APPEND_TIME
     data = bytearray(batch.data)

@@ -89,8 +89,9 @@ def compress(codec: int, data: bytes, *, old_lz4: bool = False) -> bytes:
 
 
 def _gunzip(data: bytes, limit: int) -> bytes:
-    """Decompress all members of a gzip stream; like Java's GZIPInputStream, ignore bytes after them that
-    are no member.
+    """Decompress all members of a gzip stream.
+
+    Like Java's GZIPInputStream, ignore trailing bytes that are not a gzip member.
     """
     parts: list[bytes] = []
     remaining = limit
@@ -125,8 +126,9 @@ def _unsnappy(data: bytes, limit: int) -> bytes:
 
 
 def _xerial_blocks(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield offset and bytes of each block of a snappy-java stream; concatenated streams have more
-    headers in between.
+    """Yield offset and bytes of each block of a snappy-java stream.
+
+    If streams were concatenated, there are further headers between the blocks.
     """
     at = 0
     while at < len(data):
@@ -197,12 +199,11 @@ def _unzstd(data: bytes, limit: int) -> bytes:
 
 
 def _zstd_frames(data: bytes, limit: int) -> tuple[bytes, int]:
-    """Return the frames, with window sizes reduced to at most ``limit`` bytes, and their total content size (0:
-    unknown).
+    """Return the frames with smaller window sizes, and their total content size (0: unknown).
 
-    zstd allocates the window that a header declares, up to 128 MiB for a frame of a few bytes. A window above the
-    output limit is never needed, and high compression levels declare one, so it is reduced instead of refused. Source:
-    RFC 8878, sections 3.1.1 and 3.1.2.
+    zstd allocates the window that a header declares: up to 128 MiB, even for a frame of a few bytes. A window larger
+    than the output limit is never needed, but high compression levels declare one. Therefore the frame is not refused;
+    its window is made smaller. Source: RFC 8878, sections 3.1.1 and 3.1.2.
     """
     frames = bytearray(data)
     total, complete = 0, True
@@ -231,8 +232,9 @@ def _zstd_frames(data: bytes, limit: int) -> tuple[bytes, int]:
 
 
 def _smaller_window(byte: int, limit: int) -> int:
-    """Return the window descriptor ``byte``, reduced to the smallest power of two that is not below ``limit`` if it is
-    larger.
+    """Return the window descriptor ``byte``; if its window is too large, return a smaller one.
+
+    The smaller window is the smallest power of two that is not below ``limit``.
     """
     window = (8 + (byte & 7)) << (byte >> 3) + 7
     enough = max(limit - 1, 1023).bit_length()
@@ -284,8 +286,9 @@ LZ4_OLD_HEADER = LZ4_MAGIC + LZ4_FLAGS + _lz4_checksum(LZ4_MAGIC + LZ4_FLAGS)
 
 
 def _lz4(data: bytes, header: bytes = LZ4_HEADER) -> bytes:
-    """Return ``data`` as one lz4 frame of independent blocks; the frames of cramjam have blocks that
-    depend on each other.
+    """Return ``data`` as one lz4 frame of independent blocks.
+
+    cramjam is not used for this, because the blocks of its frames depend on each other.
     """
     parts = [header]
     for at in range(0, len(data), LZ4_BLOCK):

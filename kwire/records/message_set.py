@@ -99,8 +99,7 @@ class Message:
         message.
 
         In a wrapper the offset of an error is the offset of the wrapper's value; the text of the error contains the
-        offset after
-        decompression. Raises: CrcError, DecodeError, LimitError.
+        offset after decompression. Raises: CrcError, DecodeError, LimitError.
 
         Args:
             verify_crc: False to skip the check of the checksum.

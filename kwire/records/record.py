@@ -87,9 +87,8 @@ def read_records(
 ) -> Iterator[list[R]]:
     """Yield ``count`` records, in lists, from offset ``at`` to the end of ``data``.
 
-    The error of an invalid record is raised after the records before it; the path of the error starts below the batch,
-    and its offset counts
-    from the start of ``data``. Raises: DecodeError.
+    The error of an invalid record is raised after the records before it. The path in the error begins below the batch;
+    the offset counts from the start of ``data``. Raises: DecodeError.
 
     Args:
         data: decompressed records; keys and values are memoryviews if it is a memoryview.
@@ -122,12 +121,11 @@ def read_records(
 def _read_some(
     data: bytes, at: int, most: int, index: int, base_offset: int, base_timestamp: int, some: list[R], into: type[R]
 ) -> int:
-    """Append up to ``most`` records to ``some`` and return the offset of the next record. ``index``: number of the
-    first.
+    """Append up to ``most`` records to ``some``, and return the offset of the next record.
 
-    This function is long and flat because decoding spends its time here. A byte below 128 is a complete varint; for two
-    bytes the tables contain the value, and the lookup raises if it is negative or longer. Timestamps and offsets may be
-    longer.
+    This function is long and flat because decoding spends its time here. A byte below 128 is a complete varint. For two
+    bytes, a table contains the value; the lookup raises for a negative or longer varint. Timestamps and offsets may be
+    longer. ``index``: number of the first record.
     """
     new, head, append, low, high = object.__new__, _HEAD, some.append, _LOW, _HIGH
     names: dict[bytes, str] = {}

@@ -104,8 +104,7 @@ def _methods(names: tuple[str, ...]) -> tuple[Any, ...]:
 
 class _Dataclass:
     """A descriptor for the attributes that ``dataclasses`` and ``pprint`` read; the value is computed on first access
-    and
-    stored.
+    and stored.
     """
 
     def __init__(self, attribute: str) -> None:

@@ -175,8 +175,8 @@ class CaptureReader(DataSourceReader):
 class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The completed files of a rotating capture, in the order of their first packets, as a stream.
 
-    An offset is the first timestamp and the path of a file. Its field ``calls`` counts how often no file arrived for
-    ``idle`` seconds. A file that is compressed later (``tcpdump -z gzip``) keeps its offset.
+    An offset of the stream consists of the first timestamp and the path of a file, and ``calls``: how often no file
+    arrived for ``idle`` seconds. A file that is compressed later (``tcpdump -z gzip``) keeps its offset.
     """
 
     def __init__(

@@ -381,12 +381,23 @@ class Consumer:
     async def beginning_offsets(
         self, *partitions: TopicPartition, timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the log start offset of each partition. ``timeout``: seconds. Raises: TimedOut, BrokerError."""
+        """Return the log start offset of each partition.
+
+        Args:
+            partitions: The partitions.
+            timeout: Maximum wait in seconds; None for ``default_api_timeout``.
+
+        Raises: TimedOut, BrokerError.
+        """
         offsets = await self._log_offsets(dict.fromkeys(partitions, EARLIEST_TIMESTAMP), timeout)
         return {partition: at.offset for partition, at in offsets.items() if at}
 
     async def end_offsets(self, *partitions: TopicPartition, timeout: float | None = None) -> dict[TopicPartition, int]:
         """Return the end offset of each partition; with ``read_committed``, the last stable offset.
+
+        Args:
+            partitions: The partitions.
+            timeout: Maximum wait in seconds; None for ``default_api_timeout``.
 
         Raises: TimedOut, BrokerError.
         """

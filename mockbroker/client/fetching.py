@@ -109,7 +109,10 @@ class Fetcher:
     # Requests
 
     def fetchable(self) -> dict[TopicPartition, Position]:
-        """Return the partitions to fetch: not paused, not being revoked, with a valid position, nothing buffered."""
+        """Return the partitions to fetch.
+
+        They are neither paused nor being revoked; their position is valid, and no records of them are buffered.
+        """
         held = self.buffered
         return {p: position for p, position in self._positions.items() if position.fetchable and p not in held}
 

@@ -85,7 +85,9 @@ class RecordReader:
         return self._error is not None
 
     def _read(self) -> Iterator[list[ConsumerRecord]]:
-        """Yield lists of up to ``_limit`` records of one batch each. No record is decoded in advance."""
+        """Yield lists of up to ``_limit`` records. The records of a list are from one batch. None is decoded in
+        advance.
+        """
         complete = False
         for batch in read(self._data.records):
             complete = True

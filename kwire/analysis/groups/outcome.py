@@ -185,9 +185,9 @@ class Outcome:
     def mark_incomplete(self, until: int | None) -> None:
         """Set ``incomplete`` in rows that may be wrong because calls of the group were not decoded.
 
-        A rebalance may be wrong if calls are missing at any time from the end of the last but one rebalance before it
-        to its own end. For the last rebalance, calls that are missing later count too. The row of a member may be wrong
-        if calls are missing from the same time on, up to the first rebalance without the member.
+        - A rebalance may be wrong if calls are missing between the end of the last but one rebalance before it, and its
+          own end; for the last rebalance of the life, also after its end.
+        - A member may be wrong if calls are missing between the same time and the first rebalance without the member.
 
         Args:
             until: end of the life, in microseconds; None for the last life.

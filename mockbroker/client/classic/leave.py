@@ -13,8 +13,7 @@ FIRST_VERSION_WITH_MEMBERS = 3  # v3 lists members; v5 adds the reason
 def send_leave(components: Components, status: MemberStatus, reason: str) -> OutgoingCall | None:
     """Reset the generation and send LeaveGroup; return the request.
 
-    No request is sent, and None returned, for a static member, without a member id, or if the coordinator is
-    unavailable.
+    Return None without sending if the member is static, if it has no member id, or if the coordinator is unavailable.
     """
     member_id, group_id = status.member_id, components.group or ""
     static = components.settings.group_instance_id is not None

@@ -178,7 +178,7 @@ C = TypeVar("C", bound=Living)
 
 
 class OfConsumers(Scheme, Generic[C]):
-    """A scheme with its own consumer class.
+    """A scheme that has its own consumers, instead of members of mockbroker's simulation.
 
     Attributes:
         consumers: consumer name -> consumer.

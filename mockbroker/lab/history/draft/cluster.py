@@ -427,7 +427,7 @@ class DraftCluster:
             self._perform(connection.node, broker, broker.disconnected(connection.number, self.now))
 
     def _disconnect_consumer(self, connection: DraftConnection) -> None:
-        """Tell the consumer that its connection is closed: by the broker, refused, or because the broker is down."""
+        """Report to the consumer that a connection was closed or refused by the broker, or that the broker is down."""
         self._deliver(connection.consumer, self._connection_ended, connection)
 
     def _connection_ended(self, connection: DraftConnection, now: float) -> Effects:
