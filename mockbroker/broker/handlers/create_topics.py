@@ -39,9 +39,12 @@ def handle(broker: Broker, call: Call[CreateTopicsRequest], now: float) -> Effec
 
 def _create_topics(broker: Broker, call: Call[CreateTopicsRequest]) -> Steps:
     """Create the topics in slices. A duplicate topic name is rejected, with one result in the response."""
-    remaining = broker.slice_size
+    many = len(call.request.topics) > broker.slice_size
+    if many:
+        yield []  # a slice has decoded the topics, the next one counts them
     counts = Counter(topic.name for topic in call.request.topics)
     partitions = sum(_requested_partitions(broker, topic) for topic in call.request.topics if counts[topic.name] == 1)
+    remaining = 0 if many else broker.slice_size
     responses: dict[str, ResponseTopic] = {}
     for topic in call.request.topics:
         if remaining <= 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
@@ -11,8 +12,10 @@ from tools.broker_harness import BrokerHarness
 from kwire import ErrorCode as E
 from kwire.messages.create_topics import CreateTopicsRequest
 from kwire.messages.delete_topics import DeleteTopicsRequest
+from mockbroker.base.effects import Call, Client, Ticket, Work
 from mockbroker.base.release import RELEASES
 from mockbroker.base.settings import MAX_PARTITIONS
+from mockbroker.broker.handlers import create_topics
 from mockbroker.topics.configs import SINCE_4_0
 
 Topic = CreateTopicsRequest.Topic
@@ -166,3 +169,23 @@ def test_configs_are_those_of_the_release(name, accepted):
     assert response.error_code == (E.NONE if accepted else E.INVALID_CONFIG)
     (response,) = create(harness, 7, new_topic("small", configs=[Topic.Config(name="segment.bytes", value="14")]))
     assert response.error_code == (E.NONE if accepted else E.INVALID_CONFIG)
+
+
+class Watched(list[Topic]):
+    """A list that counts how often it is read."""
+
+    reads = 0
+
+    def __iter__(self) -> Iterator[Topic]:
+        self.reads += 1
+        return super().__iter__()
+
+
+@pytest.mark.parametrize(("size", "reads"), [(3, 0), (4, 3)])
+def test_many_topics_are_counted_in_a_slice_of_their_own(harness, size, reads):
+    """The slice in which the request was decoded does not read its topics."""
+    harness.broker.slice_size = size
+    topics = Watched([new_topic(name) for name in ("a", "a", "b", "b")])
+    call = Call(Ticket(1, 1, 19, 2), Client(0, "c", "/h"), CreateTopicsRequest(topics=topics), b"")
+    effects = create_topics.handle(harness.broker, call, 0.0)
+    assert (isinstance(effects[0], Work), topics.reads) == (not reads, reads)
