@@ -31,50 +31,44 @@ if TYPE_CHECKING:
     from kwire.messages import APIS
     from kwire.schema import unknown_tags
 else:  # loaded on first access: importing one name does not load construct, compression and every message
-    _HOMES = {
-        "codec": ("decode", "encode", "struct"),
-        "connection": ("ClientSide", "ServerSide"),
-        "envelope": (
-            "Request",
-            "Response",
-            "decode_request",
-            "decode_response",
-            "encode_request",
-            "encode_response",
-        ),
-        "errorcodes": ("ErrorCode",),
-        "errors": (
-            "CrcError",
-            "DecodeError",
-            "EncodeError",
-            "FrameError",
-            "LimitError",
-            "LocalProtocolError",
-            "ProtocolError",
-            "RemoteProtocolError",
-            "SchemaError",
-            "Truncated",
-            "UnknownApi",
-            "UnknownRecordType",
-            "WireError",
-        ),
-        "frames": ("FrameBuffer",),
-        "layout": ("resolve",),
-        "messages": ("APIS",),
-        "schema": ("unknown_tags",),
-    }
-    _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+    from kwire.lazy import lazy_names
 
-    def __getattr__(name: str) -> object:
-        from importlib import import_module
-
-        if name not in _HOME_OF:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-        return value
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        globals(),
+        {
+            "codec": ("decode", "encode", "struct"),
+            "connection": ("ClientSide", "ServerSide"),
+            "envelope": (
+                "Request",
+                "Response",
+                "decode_request",
+                "decode_response",
+                "encode_request",
+                "encode_response",
+            ),
+            "errorcodes": ("ErrorCode",),
+            "errors": (
+                "CrcError",
+                "DecodeError",
+                "EncodeError",
+                "FrameError",
+                "LimitError",
+                "LocalProtocolError",
+                "ProtocolError",
+                "RemoteProtocolError",
+                "SchemaError",
+                "Truncated",
+                "UnknownApi",
+                "UnknownRecordType",
+                "WireError",
+            ),
+            "frames": ("FrameBuffer",),
+            "layout": ("resolve",),
+            "messages": ("APIS",),
+            "schema": ("unknown_tags",),
+        },
+    )
 
 
 __version__ = "0.1.0"

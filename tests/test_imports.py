@@ -13,14 +13,14 @@ OWN = ("kwire", "mockbroker")
 TRIO = {"attr", "attrs", "cffi", "idna", "outcome", "sniffio", "sortedcontainers", "trio"}  # trio and what it requires
 ALL_NAMES = "import {0}; [getattr({0}, name) for name in {0}.__all__]"
 
-KWIRE = """kwire apikeys codec codegen connection engines envelope errorcodes errors frames headers layout limits messages
-    schema"""
+KWIRE = """kwire apikeys codec codegen connection engines envelope errorcodes errors frames headers layout lazy limits
+    messages schema"""
 SERVING_KWIRE = "assignors blobs java json records redact"
 SERVING = "mockbroker api base broker groups net storage topics transactions"
 
 LOADS: list[tuple[str, str, set[str], str, str]] = [
     # what is loaded, the code, other packages, names at the top of kwire, of mockbroker
-    ("kwire", "import kwire", set(), "kwire", ""),
+    ("kwire", "import kwire", set(), "kwire lazy", ""),
     ("public names of kwire", ALL_NAMES.format("kwire"), set(), KWIRE, ""),
     ("mockbroker", "import mockbroker", set(), "", "mockbroker"),
     (

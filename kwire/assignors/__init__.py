@@ -71,53 +71,47 @@ if TYPE_CHECKING:
         StickyAssignor,
     )
 else:
-    _HOMES = {
-        "client": (
-            "COOPERATIVE",
-            "EAGER",
-            "Assignment",
-            "Assignor",
-            "Partition",
-            "PlainAssignor",
-            "Subscription",
-            "Subscriptions",
-            "TopicPartition",
-            "Topics",
-            "by_name",
-            "check",
-            "common_protocol",
-            "read_assignment",
-            "read_subscription",
-            "without_racks",
-            "write_assignment",
-            "write_subscription",
-        ),
-        "client_assignors": ("CLIENT", "DEFAULT", "assignor"),
-        "client_range": ("RangeAssignor",),
-        "roundrobin": ("RoundRobinAssignor",),
-        "server": (
-            "AssignorError",
-            "GroupAssignment",
-            "MemberAssignment",
-            "Members",
-            "MemberSubscription",
-            "Partitions",
-        ),
-        "server_assignors": ("SERVER", "assign"),
-        "sticky": ("CooperativeStickyAssignor", "FirstStickyAssignor", "StickyAssignor"),
-    }
-    _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+    from kwire.lazy import lazy_names
 
-    def __getattr__(name: str) -> object:
-        from importlib import import_module
-
-        if name not in _HOME_OF:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-        return value
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        globals(),
+        {
+            "client": (
+                "COOPERATIVE",
+                "EAGER",
+                "Assignment",
+                "Assignor",
+                "Partition",
+                "PlainAssignor",
+                "Subscription",
+                "Subscriptions",
+                "TopicPartition",
+                "Topics",
+                "by_name",
+                "check",
+                "common_protocol",
+                "read_assignment",
+                "read_subscription",
+                "without_racks",
+                "write_assignment",
+                "write_subscription",
+            ),
+            "client_assignors": ("CLIENT", "DEFAULT", "assignor"),
+            "client_range": ("RangeAssignor",),
+            "roundrobin": ("RoundRobinAssignor",),
+            "server": (
+                "AssignorError",
+                "GroupAssignment",
+                "MemberAssignment",
+                "Members",
+                "MemberSubscription",
+                "Partitions",
+            ),
+            "server_assignors": ("SERVER", "assign"),
+            "sticky": ("CooperativeStickyAssignor", "FirstStickyAssignor", "StickyAssignor"),
+        },
+    )
 
 
 __all__ = [
