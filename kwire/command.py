@@ -134,7 +134,7 @@ def _first(error: BaseException) -> Any:
 
 
 def _report_failed_write(error: OSError) -> int:
-    """Return the exit code for a failed write to stdout, and report the error unless the reader of stdout is gone."""
+    """Print the error of a failed write to stdout on stderr, unless the pipe is closed; return the exit code."""
     if isinstance(error, BrokenPipeError):
         return UNREAD
     about = f" {error.filename}" if error.filename else ""

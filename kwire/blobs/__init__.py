@@ -142,10 +142,12 @@ def body_offset(blob: type) -> int:
 
 
 def readable_version(blob: type, written: int) -> int:
-    """Return the version as which to decode a message that contains version ``written``.
+    """Return the version in which to decode a message that contains version ``written``.
 
-    A version newer than kwire knows is decoded as the newest known version if Kafka only ever appends fields to the
-    message. Raises: UnknownApi for any other unknown version. Source: Kafka's ConsumerProtocol.deserializeSubscription,
+    A version newer than kwire knows is decoded as the newest known version, if Kafka only appends fields to this
+    message.
+
+    Raises: UnknownApi for any other unknown version. Source: Kafka's ConsumerProtocol.deserializeSubscription,
     ControlRecordType and ConnectProtocol; for messages whose newer versions are refused, CoordinatorRecordSerde and
     AssignmentInfo.
     """

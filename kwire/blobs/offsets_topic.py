@@ -316,8 +316,9 @@ class ShareGroupStatePartitionMetadataKey:
 
 @data(versions="0", flexible="0+")
 class ShareGroupStatePartitionMetadataValue:
-    """The partitions of a share group whose state in the share coordinator is being initialized, initialized, or
-    being deleted.
+    """The partitions of a share group, by the status of their state in the share coordinator.
+
+    The state is being initialized, is initialized, or is being deleted.
     """
 
     @struct

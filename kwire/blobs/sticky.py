@@ -1,7 +1,6 @@
-"""User data of the sticky assignors in a subscription: owned partitions, and the generation in which they were
-assigned.
+"""User data of the sticky assignors in a subscription: owned partitions, and the generation of their assignment.
 
-The bytes do not contain their version: if they cannot be decoded as v1 they are decoded as v0; if v0 fails too, the
+The bytes do not contain their version. If they cannot be decoded as v1, they are decoded as v0. If v0 fails too, the
 assignor treats the member as one without owned partitions. v1 adds the generation (KIP-341). Source:
 StickyAssignor.deserializeTopicPartitionAssignment.
 """

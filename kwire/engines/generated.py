@@ -62,8 +62,8 @@ class WriterOptions:
     """Options of a generated writer.
 
     Attributes:
-        careful: True to encode surrogate escapes as the original bytes, and text that is longer than the table of short
-            counts; without it, such text raises UnicodeEncodeError or IndexError.
+        careful: True to encode surrogate escapes as the original bytes, and also text that is too long for the table of
+            short counts. Without this option, such text raises UnicodeEncodeError or IndexError.
         sliced: True to make the writer a generator; its second argument is the number of array elements between yields.
     """
 
@@ -82,8 +82,9 @@ def run(source: str, names: Names) -> dict[str, Any]:
 
 
 def missing(record: Record) -> list[tuple[str, Field]]:
-    """Return name and declaration of each field of a struct that this version lacks; a reader sets it to
-    its default.
+    """Return name and declaration of each field of a struct that this version lacks.
+
+    A reader sets such a field to its default.
     """
     carried = {slot.name for slot in (*record.slots, *record.tagged)}
     return [(name, field) for name, field in schema_of(record.type).fields.items() if name not in carried]

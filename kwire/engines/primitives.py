@@ -86,7 +86,7 @@ def read_uvarint(stream: BinaryIO, path: str, start: int) -> int:
 
 
 def read_count(stream: BinaryIO, length: Length, smallest: int, path: str) -> int | None:
-    """Read an element count; None for null. Raises: LimitError if the remaining bytes cannot hold the elements."""
+    """Read an element count, or None for null. Raises: LimitError if the remaining bytes cannot hold the elements."""
     start = stream.tell()
     count = length._parse(stream, None, path)
     left = bytes_left(stream)
@@ -127,8 +127,9 @@ def check_tag_size(stream: BinaryIO, size: int, path: str) -> None:
 
 
 def check_tag_end(stream: BinaryIO, tag: int, begin: int, size: int, path: str) -> None:
-    """Raise DecodeError if the value of a tagged field did not take exactly ``size`` bytes. ``begin``: offset of the
-    value.
+    """Raise DecodeError if the value of a tagged field did not take exactly ``size`` bytes.
+
+    ``begin``: offset of the value.
     """
     consumed = stream.tell() - begin
     if consumed != size:
@@ -280,8 +281,9 @@ class Blob(Construct):
 
 
 class Counted(Construct):
-    """An array: elements after their count. A count that the remaining bytes cannot hold raises before the first
-    element.
+    """An array: elements after their count.
+
+    If the remaining bytes cannot hold ``count`` elements, it raises before it reads the first element.
     """
 
     def __init__(self, element: Construct, length: Length, smallest: int, weight: int) -> None:

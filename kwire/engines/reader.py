@@ -1,9 +1,9 @@
 """Generation of readers: Python source of a function that decodes one version of a message.
 
-One call of ``struct`` reads neighbouring fixed fields, the length that follows them, and the string or array of
-integers before them. Lengths above 127 and tagged fields that are present are branches. Only the last line checks for
-the end of the data: unpackers raise by themselves, and a slice that is too short leaves ``pos`` past the end. Array
-elements of equal lengths are read row by row (``shapes``).
+One call of ``struct`` reads neighbouring fixed fields, the length that follows them, and the string or the array of
+integers before them. Lengths above 127, and tagged fields that are present, take a separate branch. Only the last line
+of the function checks for the end of the data: unpackers raise by themselves, and a slice that is too short leaves
+``pos`` past the end. Array elements of equal lengths are read row by row (``shapes``).
 
 The function is ``(buf, pos) -> (value, end)``. With the option ``weighed`` it is ``(buf, pos, left) -> (value, end)``
 and refuses a message that takes more than ``left`` bytes of memory (limits.weight_limit).
@@ -230,8 +230,9 @@ class _ReadFunction:
         self.out.add(f"{array}.append({item})")
 
     def rows(self, record: Record, count: str, array: str) -> None:
-        """Add statements that read array elements of probably equal lengths: one element normally, then elements with
-        the same lengths as rows.
+        """Add statements that read array elements whose lengths are probably equal.
+
+        The first element is read normally; the following elements with the same lengths are read as rows.
         """
         tries, shape = self.out.fresh("tries"), self.out.fresh("shape")
         shapes = self.names.hand_in(f"shapes{self.names.struct(record.type)}", Shapes(record, self.options))
@@ -287,8 +288,9 @@ class _ReadFunction:
             self.out.add(*self.defaults(name, absent))
 
     def known(self, record: Record) -> str:
-        """Add the functions that read known tagged fields; return an expression for the table of these
-        functions by tag.
+        """Add the functions that read known tagged fields.
+
+        Return an expression for the table of these functions, by tag.
         """
         if not record.tagged:
             return "NO_TAGS"

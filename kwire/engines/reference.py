@@ -111,8 +111,9 @@ class RecordStruct(Adapter):
 
 
 class Section(primitives.Tagged):
-    """A tagged section that adds no component to paths: ``topics[0].node_id``, not
-    ``topics[0].unknown_tags.node_id``.
+    """A tagged section whose name is not part of paths.
+
+    The path of a field in it is ``topics[0].node_id``, not ``topics[0].unknown_tags.node_id``.
     """
 
     def _parsereport(self, stream: BinaryIO, context: Any, path: str) -> Any:

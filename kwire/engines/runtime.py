@@ -43,7 +43,9 @@ class Table(dict[Any, Any]):
         self._in_vain = 0
 
     def is_full(self) -> bool:
-        """True if the table accepts no more entries. Call it once for each missing key: it counts the misses."""
+        """Return True if the table accepts no more entries. Call this once per missing key, because it counts the
+        misses.
+        """
         if len(self) < self.most:
             return False
         self._in_vain += 1
@@ -130,11 +132,10 @@ _Plan = list[_WireLength | _Value | _Elements]
 
 
 class Packers(Table):
-    """A table of functions that write a run of fixed fields with arrays of fixed elements between them, by array
-    lengths.
+    """A table of functions that write fixed fields and the arrays of fixed elements between them.
 
     The key is the length of the array, or a tuple of lengths if there are several arrays. The functions take the values
-    in order, each array as one list; elements of several bytes (``*16s``) as a single bytes object.
+    in order, each array as one list; elements of several bytes (``*16s``) are a single bytes object.
 
     Args:
         pieces: struct codes in order; ``*i`` is a compact count and elements of code ``i``, ``+i`` the same with a
@@ -153,7 +154,7 @@ class Packers(Table):
         return write
 
     def _plan(self, lengths: Sequence[int]) -> tuple[Callable[..., bytes], _Plan]:
-        """Return struct's ``pack`` for arrays of these lengths, and the plan of its arguments."""
+        """Return struct's ``pack`` for arrays of these lengths, and a plan of the arguments to call it with."""
         codes, plan = ">", _Plan()
         left = iter(lengths)
         for piece in self.pieces:
@@ -180,7 +181,7 @@ def _values(codes: str) -> int:
 
 
 def _generic_packer(pack: Callable[..., bytes], plan: _Plan) -> Callable[..., bytes]:
-    """Return a packer for lengths that are rare; no code is generated for it."""
+    """Return a packer for rare lengths, without generating code."""
 
     def packed(*values: Any) -> bytes:
         remaining = iter(values)
@@ -199,8 +200,9 @@ def _generic_packer(pack: Callable[..., bytes], plan: _Plan) -> Callable[..., by
 
 
 def _generated_packer(pack: Callable[..., bytes], plan: _Plan) -> Callable[..., bytes]:
-    """Return a generated packer for frequent lengths. It unpacks short arrays into variables, which is
-    faster than ``*``.
+    """Return a generated packer for frequent lengths.
+
+    It unpacks short arrays into variables, which is faster than ``*``.
     """
     arguments: list[str] = []
     before: list[str] = []  # lines that unpack arrays
@@ -273,7 +275,7 @@ _ZERO = ZERO_UUID.bytes
 
 
 def uuid(data: bytes) -> UUID:
-    """Return ``UUID(bytes=data)``, but in a third of the time."""
+    """Return ``UUID(bytes=data)``; this function needs a third of the time."""
     if data == _ZERO:
         return ZERO_UUID
     value = _new(UUID)

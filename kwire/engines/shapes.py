@@ -1,9 +1,10 @@
 """Rows: array elements with equal lengths, read by one ``struct.iter_unpack``.
 
-Elements of a Kafka array usually have the same shape: the same number of replicas, ids of one length, no tagged fields.
-After an element was read normally, its lengths are the key of a loop for elements of the same shape; the loop checks
-the lengths of every row and stops at the first row with other lengths. A loop is generated when its key was looked up
-WARM times, and at most MAX_SHAPES are cached, so input cannot make the engine generate code without limit.
+The elements of a Kafka array usually have the same shape: the same number of replicas, ids of one length, no tagged
+fields. The first element is read normally. Its lengths are the key of a loop that reads the following elements of this
+shape; the loop checks the lengths of every row, and stops at the first row with other lengths. A loop is generated
+after its key was looked up WARM times, and at most MAX_SHAPES loops are cached, so that input cannot make the engine
+generate code without limit.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ Rows = Callable[..., Any]
 
 
 def uniform(record: Record) -> bool:
-    """True if elements of this form can be rows: they contain only fixed values, strings, bytes and arrays of fixed
-    values.
+    """True if elements with this layout can be rows.
+
+    They contain only fixed values, strings, bytes and arrays of fixed values.
     """
     return all(_uniform(slot.node) for slot in record.slots)
 
@@ -62,7 +64,7 @@ def _counts(node: Node) -> int:
 
 
 class Shapes(Table):
-    """A table of loops by the counts of an element as on the wire; the entry is None if no loop can be generated."""
+    """A table of loops, by the counts of an element as on the wire. The entry is None if no loop can be generated."""
 
     most = MAX_SHAPES
 

@@ -1,11 +1,11 @@
 """Generation of writers: Python source of a function that encodes one version of a message.
 
-Parts are collected and joined once; neighbouring fixed fields, and arrays of fixed elements between them, are one
-``pack``; short lengths come from a table.
+The function collects byte strings and joins them once. Neighbouring fixed fields, and arrays of fixed elements between
+them, are written by one ``pack``. Short lengths come from a table.
 
-The function is ``(value) -> bytes``. It checks the class of every struct and container, because text would pass for an
-array of strings and one struct for another; for all else it relies on errors of ``struct`` and Python. With the option
-``sliced`` the function is a generator that finally returns the same bytes.
+The function is ``(value) -> bytes``. It checks the class of every struct and container, because otherwise a string
+would be accepted as an array of strings, and one struct as another. Other wrong values raise errors of ``struct`` and
+Python. With the option ``sliced`` the function is a generator that finally returns the same bytes.
 """
 
 from __future__ import annotations

@@ -67,9 +67,9 @@ def form_of(message: Any, version: int, context: Context = PLAIN) -> Form:
 
 
 def error_of(message: Any, version: int) -> int | None:
-    """Return the first error code of a response that is not 0, the top-level code before nested codes.
+    """Return the first error code of a response that is not 0; the top-level code comes before nested codes.
 
-    0 if all error codes are 0; None if the response has no error code.
+    The result is 0 if all error codes are 0, and None if the response has no error code.
     """
     first_error = _errors(message.__class__, version)
     return None if first_error is None else first_error(message)
@@ -204,10 +204,9 @@ def _topic(topic_id: UUID, context: Context) -> str | None:
 
 @lru_cache(1_024)
 def _stored(name: str, data: bytes, assignor: str | None) -> Form | None:
-    """Return the output of ``kwire blob`` for a message stored with its version; None if the bytes are not a valid
-    message.
+    """Return the output of ``kwire blob`` for a message that is stored with its version.
 
-    The result is cached, so callers must not change it.
+    The result is None if the bytes are not a valid message. It is cached, so callers must not change it.
     """
     blob = BLOBS[name]
     try:
@@ -244,7 +243,10 @@ def _inside(data: bytes | None, name: str, context: Context) -> Form | None:
 
 
 def _opened(data: bytes | None) -> list[Form] | None:
-    """Return the JSON form of record batches with their records; an invalid batch becomes an object with the error."""
+    """Return the JSON form of record batches with their records.
+
+    For an invalid batch it is an object with the error.
+    """
     if data is None:
         return None
     batches: list[Form] = []

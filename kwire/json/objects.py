@@ -1,8 +1,8 @@
 """Messages as JSON objects and back: the form that ``kwire decode`` prints.
 
-Keys are Kafka's field names in snake_case; bytes are base64, uuids Kafka's URL-safe base64 without padding. Fields that
-the version does not have are absent, and so are tagged fields at their default; unknown tagged fields are in
-``_unknown_tags`` of the struct that contains them.
+Keys are Kafka's field names in snake_case. Bytes are base64. Uuids are in Kafka's form: URL-safe base64 without
+padding. Fields that the version lacks, and tagged fields at their default, are left out. Unknown tagged fields are in
+``_unknown_tags`` of their struct.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def to_json(value: object, version: int) -> dict[str, Any]:
 
 
 def from_json(message: type[M], form: object, version: int) -> M:
-    """Return a message from its JSON form; absent fields get their default.
+    """Return a message from its JSON form; a missing field gets its default.
 
     Raises: EncodeError with the path of an unknown key or of a value of the wrong type; SchemaError if the message does
     not have this version.

@@ -48,7 +48,10 @@ def _set_owner(method: Any, cls: type) -> None:
 
 
 def _first_init(cls: Any) -> Any:
-    """Return a constructor that builds the final one on the first call: most structs are never constructed directly."""
+    """Return a constructor that builds the final constructor when it is called for the first time.
+
+    This saves time, because a program constructs only few of the structs directly.
+    """
 
     def __init__(self: Any, *args: Any, **values: Any) -> None:  # noqa: N807 - name of the method
         cls.__init__ = init = _init(schema_of(cls).fields)
@@ -103,8 +106,9 @@ def _methods(names: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 class _Dataclass:
-    """A descriptor for the attributes that ``dataclasses`` and ``pprint`` read; the value is computed on first access
-    and stored.
+    """A descriptor for the attributes that ``dataclasses`` and ``pprint`` read.
+
+    The value is computed on first access, and then stored.
     """
 
     def __init__(self, attribute: str) -> None:

@@ -101,7 +101,7 @@ class Field:
         default: value where the version lacks the field; UNSET for the default of the kind.
         ignorable: True if encoding drops a value that the version cannot carry, False if encoding raises EncodeError.
         flexible: versions in which the length is compact; None for the flexible versions of the message.
-        entity: Kafka's name for what the value identifies, such as ``groupId``.
+        entity: Kafka's name for the kind of object that the value identifies, such as ``groupId``.
         of: declaration of the elements of an array; None for other kinds.
         struct: class of a struct; None for other kinds.
     """
@@ -191,8 +191,9 @@ Records = _primitive("records")
 
 
 def Array(of: Any, versions: str | None = None, **options: Any) -> Any:
-    """Declare an array field. ``of``: a struct class, or a kind such as ``Int32``. The options are those
-    of ``Int32``.
+    """Declare an array field. The options are those of ``Int32``.
+
+    ``of``: a struct class, or a kind such as ``Int32``.
     """
     element = Field("struct", struct=of) if isinstance(of, type) else of()
     return _field("array", versions, of=element, **options)

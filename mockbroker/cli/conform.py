@@ -21,13 +21,15 @@ CONCURRENCY = 8  # conversations played at once, each with its own broker; most 
 @click.option("--against", metavar="HOST:PORT", help="Play against this broker instead of mockbroker.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per conversation.")
 def command(files: tuple[Path, ...], against: str | None, as_json: bool) -> None:
-    """Play recorded conversations, and print the first difference of each; those that differ or failed come last.
+    """Play recorded conversations against a broker, and print the first difference of each.
 
-    Each conversation is played against a new broker with the settings and topics that it names. With --against, a
-    conversation that needs other settings is listed as waiting. Exit code 1 if a conversation differs or failed.
+    The conversations that differ or failed are printed last; then the exit code is 1. Each conversation is played
+    against a new mockbroker with the settings and topics of the recording. With --against, a conversation that needs
+    other settings is listed as waiting.
 
-    Responses are compared by content and order, and none may come early. Late responses count as a difference only for
-    mockbroker, by its own clock. A conversation that differs while the machine is busy is repeated up to five times.
+    Responses must have the recorded content and order, and no response may be early. A late response is a difference
+    only for mockbroker, measured by its own clock. A conversation that differs while the machine is busy is repeated
+    up to five times.
     """
     from mockbroker.lab.conform.runner import Outcome, run
 

@@ -16,8 +16,9 @@ PACKAGES = {"kafka": "kafka-python", "confluent_kafka": "confluent-kafka", "aiok
 def command(as_json: bool) -> None:
     """Run three brokers, and three kinds of real client in one group.
 
-    The clients join one after the other, consume and commit. One is closed, another one is killed. Then the committed
-    offsets are read. Prints each event, and the checks at the end; exit code 1 if a check fails.
+    The clients join one after the other, consume and commit. Then one client is closed, another client is killed, and
+    the committed offsets are read. The command prints each event, and the checks at the end. The exit code is 1 if a
+    check fails.
     """
     missing = [package for module, package in PACKAGES.items() if find_spec(module) is None]
     if missing:

@@ -50,9 +50,9 @@ from mockbroker.storage.log_dirs import LogDirError
 def command(folders: tuple[Path, ...], as_json: bool, data_dir: Path | None, brokers: int) -> None:
     """Show the groups and offsets stored in a stopped broker's log directories.
 
-    The directories are only read. With --data-dir, mockbroker can be started with these groups and topics; the topics
-    have no records. Damage is reported on stderr with its position; each partition of __consumer_offsets is read up to
-    its last intact batch. Exit code 1 if there is damage or no group.
+    The directories are not changed. With --data-dir, mockbroker can be started with these groups and topics; the topics
+    have no records. Each partition of __consumer_offsets is read up to its last valid batch. Damage is reported on
+    stderr with its position. The exit code is 1 if there is damage, or if no group was found.
     """
     settings = Settings()
     try:

@@ -202,7 +202,7 @@ def _warn_unauthenticated(host: str, broker_settings: Mapping[str, str]) -> None
 
 
 def _end_signals() -> list[signal.Signals]:
-    """Return the signals that end the command; without SIGHUP if the process ignores SIGHUP, as under nohup."""
+    """Return the signals that end the command. SIGHUP is left out if the process ignores it, as under nohup."""
     signals = [signal.SIGTERM, signal.SIGINT]
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signals.append(signal.SIGHUP)
@@ -353,7 +353,10 @@ def _open_journal(path: Path) -> TextIO:
 
 
 def _write_journal(cluster: Cluster, file: TextIO) -> None:
-    """Write each later event to a file, as a JSON line of ``Event.to_json`` and ``time``, the broker's wall clock."""
+    """Write each later event to a file, one JSON object per line.
+
+    The object is that of ``Event.to_json``, with the additional key ``time``: the broker's wall clock.
+    """
     journal, start = cluster.journal, cluster.clock.wall() - cluster.clock.now()
 
     def write(event: Event) -> None:

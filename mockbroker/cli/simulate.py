@@ -56,9 +56,9 @@ def command(seed: int | None, seeds: int | None, scheme: str, events: int, as_js
     """Run the broker with scripted clients on a simulated network in virtual time, and check its invariants.
 
     The same seed gives the same run on every machine. Each run has three phases: faults occur; faults end and every
-    group must become stable; all clients leave and the broker must be empty. If an invariant is broken, the command
-    prints the seed, the last events and a smaller script that breaks it too, and ends with exit code 1. The invariants
-    are listed in docs/simulation.md.
+    group must become stable; all clients leave and the broker must be empty. If an invariant is violated, the command
+    prints the seed, the last events and a smaller script that violates the same invariant, and the exit code is 1.
+    docs/simulation.md lists the invariants.
 
     With the scheme zookeeper, server, draft, classic, cooperative, consumer or all, the command instead runs one story
     under these rebalance protocols of Kafka's history and prints the costs: consumers join, leave and crash, topics

@@ -139,7 +139,9 @@ class Engine:
         self.member.listener_returned(error)
 
     def record_poll(self, *, waiting: bool = False) -> None:
-        """Restart the ``max_poll_interval`` timer; with ``waiting`` (inside a poll), stop the timer."""
+        """Restart the ``max_poll_interval`` timer. ``waiting``: stop the timer instead, because the user waits inside a
+        poll.
+        """
         if self.member and self.subscription.subscribed:
             self.member.record_poll(waiting=waiting)
 

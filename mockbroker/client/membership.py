@@ -42,7 +42,9 @@ class Membership(Protocol):
     def listener_returned(self, error: Exception | None) -> None: ...
 
     def record_poll(self, *, waiting: bool = False) -> None:
-        """Restart the ``max_poll_interval`` timer; with ``waiting`` (inside a poll), stop the timer."""
+        """Restart the ``max_poll_interval`` timer. ``waiting``: stop the timer instead, because the user waits inside a
+        poll.
+        """
         ...
 
     def maintain(self, *, polling: bool) -> None:

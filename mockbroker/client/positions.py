@@ -74,7 +74,7 @@ class Position:
         return self.known and not self.paused and not self.validating and not self.revoking
 
     def set_offset(self, offset: int, epoch: int = -1) -> None:
-        """Continue at another offset. Responses to earlier requests are ignored."""
+        """Set the position to another offset. Responses to requests that were sent before are ignored."""
         self.offset, self.epoch, self.reset_timestamp = offset, epoch, None
         self.validated_epoch, self.validating, self.topic_id, self.replica = -1, False, None, None
 

@@ -144,9 +144,9 @@ class Producers:
         return ErrorCode.NONE
 
     def end(self, producer_id: int, epoch: int, coordinator_epoch: int, timestamp: int) -> int | None:
-        """Record that a marker was appended.
+        """Record that a transaction marker was appended.
 
-        Return the first offset of the transaction, None if it had no records here.
+        Return the first offset of the transaction, or None if the transaction has no records in this partition.
         """
         producer = self._in_epoch(producer_id, epoch)
         self._verified.pop(producer_id, None)

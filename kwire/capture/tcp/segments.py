@@ -61,7 +61,7 @@ class Segments:
         return self.data[start - self.base : start - self.base + size]
 
     def columns(self) -> dict[str, Any]:
-        """Return the segments as columns, by name. They have references to the payload, not the payload."""
+        """Return the segments as columns, by name. Instead of the payload, the columns contain its position."""
         keys = [struct.pack(">QQHQQH", *key) for key in self.keys]
         return {
             "connection": np.array(keys, object)[self.flow] if keys else np.array([], object),

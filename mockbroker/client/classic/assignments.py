@@ -66,7 +66,7 @@ def subscriptions(members: Iterable[JoinGroupResponse.Member]) -> dict[str, Subs
 def assign(
     assignor: Assignor, topics: Topics, members: Mapping[str, Subscription], protocol: str
 ) -> dict[str, Assignment]:
-    """Return the assignment of each member, by member id; empty for a member that the assignor omits.
+    """Return the assignment of each member, by member id. A member that the assignor omits gets an empty assignment.
 
     Args:
         assignor: The assignor.

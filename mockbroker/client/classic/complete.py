@@ -22,7 +22,7 @@ class Completing:
         self._components, self._status, self._leading, self._protocol = components, status, leading, protocol
 
     def complete(self) -> Steps:
-        """Apply the assignment in the user's next poll; if the generation has ended by then, request a rebalance.
+        """Apply the assignment in the user's next poll. If the generation has ended before, request a rebalance.
 
         Raises: ConsumerError for an assignment that cannot be decoded; the first exception of assignor and listener.
         """
@@ -52,7 +52,10 @@ class Completing:
         yield from self._apply(assignment, before, first)
 
     def _not_subscribed(self, assignment: Assignment) -> set[str]:
-        """Return the assigned topics without a subscription. First, topics that match the pattern become subscribed."""
+        """Return the assigned topics to which the member has not subscribed.
+
+        Topics that match the subscribed pattern are first added to the subscription.
+        """
         subscription, metadata = self._components.subscription, self._components.metadata
         unsubscribed = {topic for topic, _ in assignment.partitions} - subscription.topics
         if unsubscribed and subscription.type is SubscriptionType.AUTO_PATTERN and subscription.pattern:

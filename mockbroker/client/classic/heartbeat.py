@@ -46,18 +46,18 @@ class Heartbeat:
         self._failures = 0
 
     def enable(self, now: float) -> None:
-        """Start all timers: a generation begins."""
+        """Start all timers, because a generation begins."""
         self.renew(now)
         self.record_poll(now)
         self.next_heartbeat = now + self._settings.heartbeat_interval
 
     def renew(self, now: float) -> None:
-        """Restart the session timer: the coordinator has responded."""
+        """Restart the session timer, because the coordinator has responded."""
         self.session_deadline = now + self._settings.session_timeout
         self._failures = 0
 
     def record_poll(self, now: float, *, waiting: bool = False) -> None:
-        """Restart the poll timer; with ``waiting`` (inside a poll), stop the timer."""
+        """Restart the poll timer. ``waiting``: stop the timer instead, because the user waits inside a poll."""
         self.poll_deadline = float("inf") if waiting else now + self._settings.max_poll_interval
 
     def sent(self, now: float) -> None:
@@ -65,12 +65,14 @@ class Heartbeat:
         self.next_heartbeat = now + self._settings.heartbeat_interval
 
     def failed(self, now: float) -> None:
-        """Schedule a retry after the backoff, because a heartbeat got no response or one that renews no session."""
+        """Schedule a retry after the backoff, because the heartbeat failed or its response did not renew the
+        session.
+        """
         self.next_heartbeat = now + self._backoff.after(self._failures)
         self._failures += 1
 
     def next_action(self, now: float, state: ClassicState, *, coordinator_known: bool) -> HeartbeatAction:
-        """Return the action that is due now; of several, the first in the order of the code."""
+        """Return the action that is due now. If several are due, return the first in the order of the code."""
         if state not in SENDS_HEARTBEATS:
             return HeartbeatAction.NOTHING
         if not coordinator_known:

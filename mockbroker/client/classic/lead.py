@@ -14,7 +14,7 @@ from mockbroker.client.flow import WAIT, Waiting
 
 
 class Leading:
-    """The assignments by one member while it is the leader.
+    """The work of one member while it is the leader.
 
     Args:
         components: The components of the consumer.
@@ -45,9 +45,10 @@ class Leading:
         return assignor
 
     def assign(self, response: JoinGroupResponse) -> Waiting[Mapping[str, Assignment]]:
-        """Return the assignments by member id, after metadata covers the subscribed topics of all members.
+        """Return the assignments by member id, as soon as metadata contains the subscribed topics of all members.
 
-        The result is empty for a static leader that rejoins: the group's assignment does not change (KIP-814).
+        The result is empty for a static leader that rejoins, because the assignment of the group does not change
+        (KIP-814).
         """
         components, status = self._components, self._status
         metadata = components.metadata

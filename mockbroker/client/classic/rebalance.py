@@ -48,7 +48,7 @@ class Rebalance:
         self.backoff_until = 0.0
 
     def run(self) -> Steps:
-        """Rebalance until the status contains no further reason to rejoin.
+        """Rebalance until the member has no more reason to rejoin.
 
         Raises: ConsumerError, AssignorError, exceptions of the listener or of an assignor.
         """
@@ -82,7 +82,10 @@ class Rebalance:
         return (yield from self._syncing.sync(assignments))
 
     def _refresh_matching_topics(self) -> Steps:
-        """Wait for new metadata, so that no member discovers a new topic later and causes another rebalance."""
+        """Wait for new metadata, so that the subscription contains all topics that match the pattern.
+
+        Otherwise a member could discover a topic later, which would cause another rebalance.
+        """
         metadata, subscription = self._components.metadata, self._components.subscription
         known = metadata.version
         metadata.refresh()

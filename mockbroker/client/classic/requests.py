@@ -13,7 +13,7 @@ PROTOCOL_TYPE = "consumer"
 
 
 class Retry(Enum):
-    """The time of the next JoinGroup after a rebalance that ended without an assignment."""
+    """The time at which to send the next JoinGroup, after a rebalance without an assignment."""
 
     AT_ONCE = "at once"
     AFTER_BACKOFF = "after the backoff"
@@ -27,7 +27,7 @@ def call_coordinator(
     first_static_version: int,
     timeout: float | None = None,
 ) -> Waiting[OutgoingCall | None]:
-    """Send a request to the coordinator; return the request once its response is received.
+    """Send a request to the coordinator, and wait for its response.
 
     Args:
         components: The components of the consumer.

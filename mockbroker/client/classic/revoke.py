@@ -12,14 +12,19 @@ from mockbroker.client.flow import POLL, WAIT, ListenerCall, Steps
 
 
 class Revoking:
-    """The revocation step of one member: once per rebalance, and again if the member loses its generation meanwhile."""
+    """The revocation step of one member.
+
+    It runs once per rebalance, and again if the member loses its generation during the rebalance.
+    """
 
     def __init__(self, components: Components, status: MemberStatus, protocol: str) -> None:
         self._components, self._status, self._protocol = components, status, protocol
 
     @property
     def needed(self) -> bool:
-        """Whether this rebalance has not revoked yet, or partitions of an ended generation are still assigned."""
+        """Whether the revocation step of this rebalance has not run, or partitions of an ended generation are still
+        assigned.
+        """
         status = self._status
         return not status.revoked or (status.generation == NO_GENERATION and len(self._components.positions) > 0)
 

@@ -88,7 +88,7 @@ class MemberStatus:
         self.rejoin(f"{request} failed with {ErrorCode(code).name}")
 
     def fence(self, request: str) -> Exception:
-        """Leave the group, because another member with the same instance id has replaced this member. Return the error.
+        """Leave the group, because another member with the same instance id has replaced this member; return the error.
 
         Args:
             request: Name of the rejected request, for the message.
