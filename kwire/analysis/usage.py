@@ -320,7 +320,10 @@ class Usage:
 
 
 def errors(refused: Iterable[Row], names: Mapping[str, str], clusters: Clusters) -> Iterable[Row]:
-    """Return the rows of ``errors``, with the counts of all connections added, topic names and the cluster.
+    """Return the rows of ``errors`` for the whole capture.
+
+    The counts of all connections are added up. Topic ids are replaced by topic names, and the column ``cluster`` is
+    set.
 
     Args:
         refused: rows from ``Usage.refused``; the function modifies them.

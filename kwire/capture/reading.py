@@ -188,7 +188,9 @@ class Reading:
         return damage(self.problems, self.skipped)
 
     def notes(self) -> list[str]:
-        """Return a line for each reason why packets were skipped or connections were not decoded, so far."""
+        """Return the reasons so far why packets were skipped or connections were not decoded, one line for each
+        reason.
+        """
         return notes(self.skipped, self.remarks)
 
     def calls(self) -> Iterator[Call]:

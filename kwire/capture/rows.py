@@ -64,10 +64,10 @@ def time_text(time_us: int) -> str | None:
 
 
 def in_order(items: Iterable[Item]) -> Iterator[tuple[Call, bool] | Connection | Problem | Skipped]:
-    """Yield frames in order of time: the call of each frame, and True for its response.
+    """Yield frames in order of time. Each frame is its call, with True for the response and False for the request.
 
-    A buffer of WAITING frames is sorted. Connections are yielded when they end, and damage and skipped packets of a
-    file at their position.
+    Frames are sorted in a buffer of WAITING frames. A connection is yielded when it ends; damage and skipped packets of
+    a file are yielded at their position.
     """
     buffered: list[tuple[int, int, Call | Connection, bool]] = []
 

@@ -231,8 +231,7 @@ def rare_garbage_collection() -> Iterator[None]:
 def progress(paths: Iterable[str], *, hidden: bool = False) -> Iterator[Callable[[int], object] | None]:
     """Show a progress bar of the bytes read from captures, if stderr is a terminal.
 
-    The value of the context manager is a function to call with each number of bytes read, or None without a progress
-    bar.
+    The ``with`` statement gets a function to call with each number of bytes read, or None if there is no progress bar.
 
     Args:
         paths: paths of the captures.

@@ -65,7 +65,7 @@ def api_name(key: int) -> str:
 
 
 def time_text(ms: int) -> str:
-    """Return a timestamp as a time in UTC; an empty string before 1970 and after the year 9999.
+    """Return a timestamp as a time in UTC, or "" for a time before 1970 or after the year 9999.
 
     Args:
         ms: milliseconds since 1970.

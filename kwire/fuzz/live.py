@@ -96,7 +96,10 @@ class Wire:
         self._sock.close()
 
     def send(self, data: bytes) -> None:
-        """Send bytes. If the broker has closed the connection, this method ignores it, and ``receive`` returns b""."""
+        """Send bytes. A connection that the broker has closed raises no error here.
+
+        The next ``receive`` returns b"".
+        """
         self._sock.settimeout(RESPONSE_TIME)
         with suppress(*LOST):
             self._sock.sendall(data)

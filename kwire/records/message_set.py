@@ -234,7 +234,7 @@ def build_message_set(
     """Build a message set, as a wrapper if ``codec`` is not NONE.
 
     Args:
-        base_offset: offset of the first message, 0 if None; the offsets of the others follow.
+        base_offset: offset of the first message; None for 0. The other messages have the following offsets.
         keep_offsets: True to use the records' own offsets, as after compaction.
         log_append_time: timestamp of all messages, in milliseconds since 1970; None to use the records' own timestamps.
 

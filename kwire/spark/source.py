@@ -106,14 +106,20 @@ def _globbed(pattern: str) -> list[str]:
 
 
 class CaptureSource(DataSource):
-    """The data source.
+    """The data source for captures.
 
-    Its options are ``path``, or one of two in JSON: ``inputs`` (files, folders, patterns), or ``files`` (paths in
-    reading order). Further options:
+    One of three options selects the files:
+
+    - ``path``: a path.
+    - ``inputs``: JSON list of files, folders and patterns.
+    - ``files``: JSON list of paths, in reading order.
+
+    Further options:
 
     - ``splitSize``: bytes of a part.
     - ``unpacked``: folder for the content of gzip files, see ``Payloads``.
-    - ``guess``: in JSON, the files whose boundaries are guessed. A row with the problem NOT_PROVEN shows a wrong guess.
+    - ``guess``: JSON list of the files whose boundaries are guessed. A row with the problem NOT_PROVEN shows a wrong
+      guess.
 
     Options of a stream:
 

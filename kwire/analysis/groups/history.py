@@ -55,10 +55,10 @@ class Ends:
             marks.sort()
 
     def before(self, cluster: str | None, topic: str, partition: int, ts: int) -> tuple[int, int] | None:
-        """Return the last known end offset of a partition up to ``ts``, with the time of its response, or None.
+        """Return the last end offset of a partition that was captured up to ``ts``, or None.
 
-        The order is (time in microseconds, end offset). Responses of a broker whose cluster is unknown count for every
-        cluster.
+        The result is (time of the response in microseconds, end offset). Responses of a broker whose cluster is unknown
+        count for every cluster.
         """
         latest = []
         for where in {cluster, None}:

@@ -44,7 +44,10 @@ class Pace(Protocol):
     async def wait(self, connection: PlayedConnection, holds: Callable[[], bool], seconds: float) -> bool:
         """Wait until ``holds()`` is true; return whether it is true at the end.
 
-        The maximum wait is ``seconds``; it is longer if ``judges`` is False.
+        Args:
+            connection: connection to the broker under test.
+            holds: function that returns whether the wait is over.
+            seconds: maximum wait; a clock whose ``judges`` is False may wait longer.
         """
         ...
 

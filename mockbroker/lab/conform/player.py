@@ -123,7 +123,9 @@ class Player:
         return None
 
     async def _bind_topics(self) -> None:
-        """Bind the recorded ids of the topics that exist when the conversation begins to the ids in the broker."""
+        """Bind the recorded topic ids to the ids in this broker, for the topics that exist when the conversation
+        begins.
+        """
         recorded_ids = {
             label.removeprefix("$topic:"): recorded
             for recorded, label in self.conversation.names.items()
