@@ -126,8 +126,9 @@ def parse_object(line: str) -> dict[str, Any]:
 
 
 def _value(line: Mapping[str, Any], key: str, default: Any) -> Any:
-    """Return the value of a key of the line; null counts as missing. Raises: LineError if there is no value and no
-    default.
+    """Return the value of a key of the line, or ``default`` if the key is missing or null.
+
+    Raises: LineError if there is no default either.
     """
     value = line.get(key)
     if value is None:

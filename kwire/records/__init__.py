@@ -19,7 +19,7 @@ __all__ = ["Batch", "Message", "Record", "RecordSet", "build_batch", "build_mess
 class RecordSet(Protocol):
     """The common interface of Batch and Message.
 
-    Only ``records`` decompresses the data; of a compressed Message ``base_offset`` and ``count`` decompress it too.
+    ``records`` decompresses the data. So do ``base_offset`` and ``count`` of a compressed Message; all else does not.
 
     Attributes:
         data: encoded bytes.

@@ -122,9 +122,9 @@ class Pcap:
     def _count_valid(
         self, odd: NDArray[np.bool_], count: int, bad: int, reason: str, ended: bool, final: bool
     ) -> tuple[int, int, str]:
-        """Return the number of valid records, the index of an invalid header, and the reason.
+        """Return the number of valid records, the index of the first invalid header, and the reason.
 
-        A header is invalid if it and the next header are implausible.
+        A header is invalid if both this header and the next one are implausible.
         """
         for n in np.flatnonzero(odd).tolist():
             if n == 0 and not self._begins:

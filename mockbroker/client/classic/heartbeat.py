@@ -86,7 +86,9 @@ class Heartbeat:
         return HeartbeatAction.SEND
 
     def next_deadline(self, state: ClassicState, *, coordinator_known: bool) -> float:
-        """Return the time at which a timer changes the result of ``next_action``; inf if no timer runs."""
+        """Return the earliest time at which a timer ends, so that ``next_action`` has another result; inf if no timer
+        runs.
+        """
         if state not in SENDS_HEARTBEATS or not coordinator_known:
             return float("inf")
         return min(self.session_deadline, self.poll_deadline, float("inf") if self.in_flight else self.next_heartbeat)

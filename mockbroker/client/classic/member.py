@@ -112,9 +112,9 @@ class ClassicMembership:
     # Driving
 
     def maintain(self, *, polling: bool) -> None:
-        """Send a due heartbeat and continue the rebalance.
+        """Send a due heartbeat and continue the rebalance. ``polling``: also run steps that need a poll.
 
-        Raises: ConsumerError, AssignorError, exceptions of a listener or an assignor; only with ``polling``.
+        Raises: with ``polling``: ConsumerError, AssignorError, exceptions of a listener or an assignor.
         """
         self._check_heartbeat()
         self._rejoin_if_changed()
