@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from kwire.limits import MAX_WEIGHT, WEIGHT_ALLOWANCE
 from mockbroker.base.kafka_settings import definitions, nearest, one_of
 
 NO_LIMIT = -1
@@ -74,6 +75,9 @@ class Settings:
         mockbroker_max_transactional_ids: Maximum number of transactional ids of the cluster.
         mockbroker_queued_max_response_bytes: Maximum size of the responses that a broker buffers for clients that do
             not read them.
+        mockbroker_request_max_memory_bytes: Maximum memory of the arrays of one decoded request, in bytes; beyond that
+            the connection is closed. 8 MiB are about 50,000 elements. Decoding is not interrupted: a higher limit makes
+            other clients wait longer.
         mockbroker_response_max_bytes: Maximum size of one response.
         mockbroker_users: Users for SASL as NAME:PASSWORD, separated by commas. In Kafka the JAAS configuration contains
             the users.
@@ -140,6 +144,7 @@ class Settings:
     mockbroker_max_pending_members: int = 50_000
     mockbroker_max_transactional_ids: int = 50_000
     mockbroker_queued_max_response_bytes: int = 512 * 1024 * 1024
+    mockbroker_request_max_memory_bytes: int = WEIGHT_ALLOWANCE
     mockbroker_response_max_bytes: int = 104_857_600
     mockbroker_users: str = field(default="", repr=False)
     mockbroker_transaction_completion_ms: int = 0
@@ -245,6 +250,7 @@ _LEAST = {
     "mockbroker.max.transactional.ids": 1,
     "mockbroker.queued.max.response.bytes": NO_LIMIT,
     "min.insync.replicas": 1,
+    "mockbroker.request.max.memory.bytes": WEIGHT_ALLOWANCE,  # smaller messages are not weighed
     "mockbroker.response.max.bytes": NO_LIMIT,
     "num.partitions": 1,
     "offsets.retention.check.interval.ms": 1,
@@ -260,6 +266,7 @@ _LEAST = {
     "transaction.state.log.replication.factor": 1,
 }
 _MOST = {
+    "mockbroker.request.max.memory.bytes": MAX_WEIGHT,
     "num.partitions": MAX_PARTITIONS,
     "offsets.topic.num.partitions": MAX_PARTITIONS,
     "offsets.topic.replication.factor": 2**15 - 1,

@@ -23,7 +23,6 @@ ANONYMOUS = "User:ANONYMOUS"  # Kafka's principal of a client without authentica
 REPEATED = 512  # maximum bytes of a request that is cached after parsing, as clients repeat heartbeats and fetches
 UNCOUNTED = 64  # maximum bytes of a response that is not checked against the response limit, as of a heartbeat
 EXPLAINED = 8_192  # maximum bytes of a malformed request that is parsed again to explain the error, in up to 25 ms
-REQUEST_WEIGHT = 8 * 1024 * 1024  # maximum bytes of memory of a request (kwire.limits): more would delay other clients
 
 
 @dataclass(slots=True)
@@ -116,7 +115,8 @@ class ClientRequests:
             return self._not_served(frame)
         at = self._read_header(frame, served)
         api, version, client = served.api, served.version, self._client
-        request, _ = codec.decode_at(api.request, frame, at, version, weight=REQUEST_WEIGHT, explained=EXPLAINED)
+        weight = self._router.broker.settings.mockbroker_request_max_memory_bytes
+        request, _ = codec.decode_at(api.request, frame, at, version, weight=weight, explained=EXPLAINED)
         if len(frame) <= REPEATED and api.key != PRODUCE:  # a Produce is never repeated byte for byte
             self._parsed[frame[BEFORE_ID]] = _Parsed(frame[AFTER_ID], api.key, version, client, request)
         (correlation_id,) = _id_at(frame, 4)

@@ -45,6 +45,7 @@ def test_defaults_are_kafkas():
         "mockbroker.max.pending.members": 50_000,
         "mockbroker.max.transactional.ids": 50_000,
         "mockbroker.queued.max.response.bytes": 536_870_912,
+        "mockbroker.request.max.memory.bytes": 8_388_608,
         "mockbroker.response.max.bytes": 104_857_600,
         "mockbroker.users": "",
         "mockbroker.transaction.completion.ms": 0,

@@ -16,6 +16,7 @@ from kwire.messages.api_versions import ApiVersionsRequest
 from kwire.messages.delete_topics import DeleteTopicsRequest
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.join_group import JoinGroupRequest
+from kwire.messages.offset_commit import OffsetCommitRequest
 from mockbroker.base.effects import Reply
 from mockbroker.net.connection import EXPLAINED, REPEATED, ClientRequests
 
@@ -262,3 +263,20 @@ def test_the_limit_is_the_brokers():
     incoming.receive(struct.pack(">i", 101))
     with pytest.raises(WireError, match="above the limit of 100"):
         incoming.next_call()
+
+
+@pytest.mark.parametrize(("limit", "accepted"), [(8 << 20, False), (64 << 20, True)])
+def test_memory_of_a_request_is_limited_by_a_setting(limit: int, accepted: bool) -> None:
+    harness = BrokerHarness(config={"mockbroker.request.max.memory.bytes": limit})
+    incoming = ClientRequests(7, 0, "/127.0.0.1", harness.router)
+    topic = OffsetCommitRequest.Topic
+    partitions = [topic.Partition(partition_index=number) for number in range(100_000)]
+    request = OffsetCommitRequest(group_id="g", topics=[topic(name="t", partitions=partitions)])
+    incoming.receive(pack(encode_request(request, 5, correlation_id=1, client_id="c")))
+    if accepted:
+        call = incoming.next_call()
+        assert call is not None
+        assert call.request == request
+    else:
+        with pytest.raises(WireError, match="would exceed its memory limit"):
+            incoming.next_call()
