@@ -13,46 +13,37 @@ R = TypeVar("R")
 # Types created for every request are not frozen, because creation would take four times as long. None is modified.
 
 
-@dataclass(slots=True)
-class LoggedRequest:
-    """An entry of the request log, which stores the bytes and not the decoded messages.
-
-    Attributes:
-        received_at: The broker's time in seconds at which the request was received.
-        api_key: API key.
-        client: Sender of the request.
-        frame: The request, without the length.
-        response: The response, without the length; empty if there is none, or if it is no longer kept.
-        answered_at: The broker's time in seconds at which the response was made; None if there is none yet.
-        fault: Name of the fault rule that was applied to the request; "" for none.
-    """
-
-    received_at: float
-    api_key: int
-    client: Client
-    frame: bytes
-    response: bytes = b""
-    answered_at: float | None = None
-    fault: str = ""
-
-
 @dataclass(slots=True, unsafe_hash=True)
 class Ticket:
-    """The identity of a request, needed to encode its response.
+    """The identity of a request, needed to encode its response; and its entry in the request log.
+
+    The request log sets the fields from ``received_at`` on. It stores the bytes and not the decoded messages.
 
     Attributes:
         connection: Number of the connection.
         correlation_id: Correlation id of the request.
         api_key: API key of the request.
         version: API version of the request.
-        logged: The entry of the request in the request log; None if it is not logged.
+        logged: Whether the request is in the request log.
+        received_at: The broker's time in seconds at which the request was received.
+        client: Sender of the request.
+        frame: The request, without the length.
+        response: The response, with the length; None if there is none, or if it is no longer kept.
+        answered_at: The broker's time in seconds at which the response was made; None if there is none yet.
+        fault: Name of the fault rule that was applied to the request; "" for none.
     """
 
     connection: int
     correlation_id: int
     api_key: int
     version: int
-    logged: LoggedRequest | None = field(default=None, compare=False, repr=False)
+    logged: bool = field(default=False, compare=False, repr=False)
+    received_at: float = field(init=False, compare=False, repr=False)
+    client: Client = field(init=False, compare=False, repr=False)
+    frame: bytes = field(init=False, compare=False, repr=False)
+    response: bytes | None = field(init=False, compare=False, repr=False)
+    answered_at: float | None = field(init=False, compare=False, repr=False)
+    fault: str = field(init=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

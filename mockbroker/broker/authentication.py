@@ -181,9 +181,6 @@ class Authentication:
         return Dismiss(call.ticket, response, f"{name}: {text}")
 
 
-ANONYMOUS = "User:ANONYMOUS"  # the principal of a connection without authentication
-
-
 class AuthenticationStage(Stage):
     """The stage that authenticates a connection to a SASL listener.
 
@@ -193,11 +190,6 @@ class AuthenticationStage(Stage):
     def __init__(self, authentication: Authentication, broker: Broker) -> None:
         self._authentication = authentication
         self._broker = broker
-
-    @property
-    def principal(self) -> str:
-        """The principal of the connection, such as ``User:alice``; ANONYMOUS before the authentication."""
-        return f"User:{self._authentication.user}" if self._authentication.user else ANONYMOUS
 
     def before(self, call: Call[Any], now: float) -> Effects | None:
         broker = self._broker

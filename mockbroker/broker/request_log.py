@@ -10,26 +10,18 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Protocol
+from typing import Any
 
 from kwire import APIS
 from kwire.envelope import decode_request, decode_response
 from kwire.redact import redact
 from kwire.schema import schema_of
-from mockbroker.base.effects import Call, LoggedRequest
+from mockbroker.base.effects import Call, Ticket
 
 LENGTH = 4  # bytes of the length of a frame
 REQUESTS_KEPT = 10_000  # maximum number of requests; a group of 10 members sends as many in 5 minutes
 BYTES_KEPT = 32 << 20  # maximum total size of the requests, and also of the responses, in bytes
 LARGEST_RESPONSE = 1 << 20  # bytes; a larger response is not kept, which would displace many others
-
-
-class Clock(Protocol):
-    """A clock."""
-
-    def read(self) -> float:
-        """Return the time in seconds."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +36,8 @@ class Request:
         node: Id of the broker that received the request.
         host: Address of the client.
         body: The decoded message, which must not be modified. Passwords and tokens read ``[redacted]``.
-        response: The decoded response; None if there is none yet, or if it is no longer kept: the latest 32 MiB of
-            responses are, without those above 1 MiB.
+        response: The decoded response; None if there is none yet, or if it is no longer kept: at least the latest 16
+            MiB of responses are, without those above 1 MiB.
         error_code: The error code of the response; None if it has no error code of the whole request, or if there is no
             response.
         latency_ms: Milliseconds of the broker's clock until the response was made; None if there is none.
@@ -72,53 +64,64 @@ class RequestLog:
         begin: The broker's time, in seconds, at which ``time_ms`` is 0.
 
     Attributes:
-        clock: The broker's clock, for the latencies; None for no latencies.
+        now: The broker's time in seconds of the last step, which is the time of the responses made in it.
         removed: Number of requests that were removed since the start; the first one kept has this index.
     """
 
     def __init__(self, begin: float) -> None:
         self._begin = begin
-        self.clock: Clock | None = None
+        self.now = begin
         self.removed = 0
-        self._entries: deque[LoggedRequest] = deque()
+        self._entries: deque[Ticket] = deque()
         self._bytes = 0
-        self._answered: deque[LoggedRequest] = deque()  # entries with a response
-        self._response_bytes = 0
+        self._response_bytes = 0  # including those of removed requests, until ``_drop_responses``
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def restart(self, begin: float) -> None:
         """Remove all requests, and set the time at which ``time_ms`` is 0 to ``begin``."""
-        self._begin = begin
+        self._begin = self.now = begin
         self.removed += len(self._entries)
         self._entries.clear()
-        self._answered.clear()
         self._bytes = self._response_bytes = 0
 
     def record(self, call: Call[Any], now: float) -> None:
         """Append a request received at ``now`` (seconds)."""
         ticket, frame = call.ticket, call.frame
-        entry = ticket.logged = LoggedRequest(now, ticket.api_key, call.client, frame)
-        self._entries.append(entry)
+        ticket.logged = True
+        ticket.received_at = self.now = now
+        ticket.client = call.client
+        ticket.frame = frame
+        ticket.response = ticket.answered_at = None
+        ticket.fault = ""
+        self._entries.append(ticket)
         self._bytes += len(frame)
         while len(self._entries) > REQUESTS_KEPT or self._bytes > BYTES_KEPT:
             self._bytes -= len(self._entries.popleft().frame)
             self.removed += 1
 
-    def record_response(self, entry: LoggedRequest, frame: bytes) -> None:
+    def record_response(self, entry: Ticket, frame: bytes) -> None:
         """Add the response to an entry. ``frame``: the response with its length."""
-        if self.clock is not None:
-            entry.answered_at = self.clock.read()
-        if len(frame) > LARGEST_RESPONSE:
-            return
-        entry.response = frame
-        self._answered.append(entry)
-        self._response_bytes += len(frame)
-        while len(self._answered) > REQUESTS_KEPT or self._response_bytes > BYTES_KEPT:
-            oldest = self._answered.popleft()
-            self._response_bytes -= len(oldest.response)
-            oldest.response = b""
+        entry.answered_at = self.now
+        size = len(frame)
+        if size <= LARGEST_RESPONSE:
+            entry.response = frame
+            self._response_bytes += size
+            if self._response_bytes > BYTES_KEPT:
+                self._drop_responses()
+
+    def _drop_responses(self) -> None:
+        """Drop all responses but the latest, which take up at most half of BYTES_KEPT."""
+        size = 0
+        for entry in reversed(self._entries):
+            if entry.response is None:
+                continue
+            size += len(entry.response)
+            if size > BYTES_KEPT // 2:
+                size -= len(entry.response)
+                entry.response = None
+        self._response_bytes = size
 
     def select(self, api: str | None = None) -> list[Request]:
         """Return the logged requests, oldest first.
@@ -132,17 +135,17 @@ class RequestLog:
         wanted = None if api is None else api_key(api)
         return [self.decode(entry) for entry in self._entries if wanted in (None, entry.api_key)]
 
-    def entries(self, first: int) -> list[LoggedRequest]:
+    def entries(self, first: int) -> list[Ticket]:
         """Return the entries from index ``first`` on, which counts all requests since the start."""
         return list(self._entries)[max(first - self.removed, 0) :]
 
-    def decode(self, entry: LoggedRequest) -> Request:
+    def decode(self, entry: Ticket) -> Request:
         """Return an entry with its messages decoded, and secrets redacted."""
         request = decode_request(entry.frame)
         redact(request.body)
         response: Any = None
         error_code = None
-        if entry.response:
+        if entry.response is not None:
             response = decode_response(entry.response[LENGTH:], request.api.key, request.version).body
             redact(response)
             if "error_code" in schema_of(type(response)).fields:

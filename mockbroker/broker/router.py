@@ -146,12 +146,16 @@ class Router:
             now: The broker's time in seconds.
             own: The stages of the request's connection, which run between ``outer_stages`` and ``stages``.
         """
-        if call.request.__class__ not in NOT_LOGGED:
+        kind = call.request.__class__
+        if kind not in NOT_LOGGED:
             self.requests.record(call, now)
-        if own or self.stages or self.outer_stages:
+        if own or self.stages or self.outer_stages or kind is UnsupportedVersion:
             effects = self._pass_on(Passage(call, (*self.outer_stages, *own, *self.stages)), now)
         else:
-            effects = self._handle(call, now)
+            try:
+                effects = self.handlers[call.ticket.api_key].handle(self.broker, call, now)
+            except ResponseTooLargeError as error:  # only in handlers that change nothing
+                effects = [Close(call.ticket, str(error))]
         return self.finish(effects, now)
 
     def _pass_on(self, passage: Passage, now: float) -> Effects:
@@ -182,6 +186,7 @@ class Router:
 
     def _resume(self, work: Work, now: float) -> list[Outcome]:
         """Do the next slice of the work on a request; return the outcomes. The response is encoded in slices too."""
+        self.requests.now = now
         try:
             return self.finish([*work.steps.send(now), work], now)
         except StopIteration as end:
@@ -218,6 +223,7 @@ class Router:
             now: The broker's time in seconds.
             client_time: The client time in seconds; None if it equals ``now``.
         """
+        self.requests.now = now
         due = self.broker.deadlines.pop_due(now)
         if due is None:
             due = self.broker.client_deadlines.pop_due(now if client_time is None else client_time)
@@ -271,7 +277,7 @@ class Router:
                 ticket = effect.ticket
                 adapt = self._adapters.get(ticket.api_key)
                 if adapt is not None:
-                    effect = Reply(ticket, adapt(effect.response, ticket.version), delivery=effect.delivery)
+                    effect = Reply(ticket, adapt(effect.response, ticket.version), None, effect.delivery)
                 outcomes.append(effect)
             elif isinstance(effect, Note):
                 self.journal.record(effect, now)

@@ -509,8 +509,8 @@ class FaultStage(Stage):
 
     def _record(self, fault: Fault, call: Call[Any] | None, now: float) -> None:
         """Add an event to the journal, and the name of the rule to the request log."""
-        if call is not None and call.ticket.logged is not None:
-            call.ticket.logged.fault = fault.rule.name
+        if call is not None:
+            call.ticket.fault = fault.rule.name
         action = ", ".join(f"{key} {value}" for key, value in action_to_json(fault.rule.action).items())
         subject = "new connection" if call is None else APIS[call.ticket.api_key].name
         request = None if call is None else call.request

@@ -166,8 +166,8 @@ class ClientRequests:
         if len(body) > UNCOUNTED:
             self._router.broker.response_room().reserve(len(body))
         frame = pack_response(body, response.__class__, ticket.version, ticket.correlation_id)
-        if (logged := ticket.logged) is not None:
-            self._router.requests.record_response(logged, frame)
+        if ticket.logged:
+            self._router.requests.record_response(ticket, frame)
         if (delivery := reply.delivery) is not None and delivery.alter is not None:
             return delivery.alter(frame)
         return frame

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 import trio
 
 from mockbroker.base.effects import Effects
-from mockbroker.broker.authentication import ANONYMOUS, AuthenticationStage
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.broker.router import Router
 from mockbroker.net.bound_listeners import BoundListener, Listeners
 from mockbroker.net.clock import BrokerTime
-from mockbroker.net.connection import ClientRequests
+from mockbroker.net.connection import ANONYMOUS, ClientRequests
 from mockbroker.net.in_process import HOST, BrokerEnd, InProcessConnection
 from mockbroker.net.pump import Connection, Pump
 from mockbroker.net.readiness import Ready, Watch, best_watch
@@ -64,7 +63,6 @@ class Server:
         self._sockets = Sockets(self.pump, self._new_number, watch, self._turn)
         self._listeners = Listeners(bound, self._sockets.open)
         self._timekeeper = Timekeeper(self.pump, self.clock, self._catch_up, self._turn, time.perf_counter)
-        router.requests.clock = self.clock
         self._faults: FaultStage | None = None
         self._durability: Durability | None = None
         if data_dir is not None:
@@ -101,10 +99,8 @@ class Server:
     def _principal(self, number: int) -> str:
         """Return the principal of a connection. ``number``: number of the connection."""
         connection = self.pump.connections.get(number)
-        for stage in () if connection is None else connection.stages:
-            if isinstance(stage, AuthenticationStage):
-                return stage.principal
-        return ANONYMOUS
+        requests = None if connection is None else connection.requests
+        return requests.principal if isinstance(requests, ClientRequests) else ANONYMOUS
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled or until a write to the data directory fails, then close every socket."""
@@ -170,7 +166,8 @@ class Server:
 
     def perform(self, effects: Effects) -> None:
         """Deliver the effects of a change that was not made by a request, such as responses to delayed fetches."""
-        self.pump.deliver(self.router.finish(effects, self.clock.read()))
+        now = self.router.requests.now = self.clock.read()
+        self.pump.deliver(self.router.finish(effects, now))
         self._turn()
 
     def connect(self, node: int, client_id: str) -> InProcessConnection:
