@@ -47,7 +47,7 @@ RANKS: Mapping[str, list[str]] = {
         "faults",
         "importing net",
         "api",
-        "__init__ lab pytest_plugin",
+        "__init__ control lab pytest_plugin",
         "cli",
         "__main__",
     ],
@@ -86,6 +86,11 @@ SHELLS = [
     "mockbroker/api/thread_handle",
     "mockbroker/lab/demo/*",
     "mockbroker/lab/conform/*",
+    "mockbroker/control/app",
+    "mockbroker/control/control",
+    "mockbroker/control/feed",
+    "mockbroker/control/server",
+    "mockbroker/control/streams",
     "mockbroker/cli/*",
 ]
 INJECTED = [
@@ -203,6 +208,11 @@ TESTED_ELSEWHERE = {
     "mockbroker/api/thread_faults": "tests/mockbroker/api/test_faults.py",
     "mockbroker/api/thread_handle": "tests/mockbroker/api/test_thread.py",
     "mockbroker/faults/affected": "tests/mockbroker/faults/test_stage.py",
+    "mockbroker/control/control": "tests/mockbroker/control/test_streams.py and resources/test_groups.py",
+    **dict.fromkeys(
+        (f"mockbroker/control/{name}" for name in ("paging", "problems", "routes", "table")),
+        "tests/mockbroker/control/test_app.py, test_openapi.py and those of the resources",
+    ),
     "mockbroker/faults/fields": "tests/mockbroker/faults/test_applicability.py",
     "mockbroker/faults/malformed": "tests/mockbroker/faults/test_applicability.py and test_parsing_action.py",
     "mockbroker/faults/rule": "tests/mockbroker/faults/test_parsing.py",

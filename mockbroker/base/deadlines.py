@@ -39,6 +39,10 @@ class Deadlines(Generic[K]):
         self._at.pop(key, None)
         self._drop_stale()
 
+    def at(self, key: K) -> float | None:
+        """Return the deadline of a key in seconds; None if it has none."""
+        return self._at.get(key)
+
     def __contains__(self, key: K) -> bool:
         return key in self._at
 

@@ -67,6 +67,8 @@ class Settings:
         mockbroker_faults_max_held_bytes: Maximum size of the requests that fault rules hold, in bytes.
         mockbroker_faults_max_held_requests: Maximum number of requests that fault rules hold.
         mockbroker_faults_max_rules: Maximum number of fault rules.
+        mockbroker_http_max_streams: Maximum number of event streams of the control API at the same time.
+        mockbroker_http_max_waiters: Maximum number of requests of the control API that wait at the same time.
         mockbroker_join_settle_ms: Time after the last JoinGroup before which the initial rebalance delay does not end.
             Members that start together then join the first generation together, as on a real broker, which takes longer
             to answer.
@@ -140,6 +142,8 @@ class Settings:
     mockbroker_faults_max_held_bytes: int = 100 * 1024 * 1024
     mockbroker_faults_max_held_requests: int = 1_000
     mockbroker_faults_max_rules: int = 1_000
+    mockbroker_http_max_streams: int = 2_000
+    mockbroker_http_max_waiters: int = 1_000
     mockbroker_join_settle_ms: int = 3
     mockbroker_max_pending_members: int = 50_000
     mockbroker_max_transactional_ids: int = 50_000

@@ -82,18 +82,26 @@ class Journal:
         max_events: Number of events to keep; None to keep all. The oldest are removed when there are twice as many.
         listeners: Functions that are called with each new event.
         begin: The broker's time, in seconds, at which ``time_ms`` is 0.
+        first_id: Id of the oldest event in ``events``. Ids are consecutive, begin at 1 and are never used again.
     """
 
     def __init__(self, begin: float) -> None:
         self.events: list[Event] = []
+        self.first_id = 1
         self.max_events: int | None = None
         self.listeners: list[Callable[[Event], None]] = []
         self.begin = begin
 
     def restart(self, begin: float) -> None:
         """Remove all events, and set the time at which ``time_ms`` is 0 to ``begin``. The listeners remain."""
+        self.first_id += len(self.events)
         self.events = []
         self.begin = begin
+
+    @property
+    def last_id(self) -> int:
+        """Id of the newest event; 0 before the first."""
+        return self.first_id + len(self.events) - 1
 
     def record(self, note: Note, now: float) -> None:
         """Append an event that happened at ``now`` (seconds), and notify the listeners."""
@@ -117,7 +125,9 @@ class Journal:
         )
         self.events.append(event)
         if self.max_events is not None and len(self.events) > 2 * self.max_events:
-            del self.events[: -self.max_events]
+            removed = len(self.events) - self.max_events
+            del self.events[:removed]
+            self.first_id += removed
         for listener in self.listeners:
             listener(event)
 

@@ -8,8 +8,8 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import ExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn, TextIO
@@ -17,6 +17,7 @@ from typing import NoReturn, TextIO
 import click
 import trio
 
+from kwire.extras import missing
 from mockbroker.api.cluster import Cluster, open_cluster
 from mockbroker.api.open_listeners import PortInUseError
 from mockbroker.api.plan import CLOCKS, MANUAL
@@ -24,7 +25,9 @@ from mockbroker.base.release import KAFKA_4_2, RELEASES
 from mockbroker.base.settings import Settings, SettingsError, read_properties
 from mockbroker.broker.journal import Event
 from mockbroker.cli.clock_lines import run_commands
+from mockbroker.cli.http_address import HttpAddress, http_address
 from mockbroker.net.addresses import is_loopback
+from mockbroker.net.bound_listeners import listen
 from mockbroker.net.listeners import of_settings, users_of
 from mockbroker.storage.disk import DataDirError
 
@@ -110,6 +113,23 @@ log = logging.getLogger("mockbroker")
     help="Append group events to this file, one JSON object per line.",
 )
 @click.option(
+    "--http",
+    metavar="[HOST:]PORT",
+    help="Serve the control API on this address, 127.0.0.1 without HOST. 0 picks a free port.",
+)
+@click.option(
+    "--http-host",
+    "http_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="Accept this name in the Host header of the control API too. Without effect with a token. Repeatable.",
+)
+@click.option(
+    "--http-token-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File with the token that requests to the control API need. In the environment: MOCKBROKER_HTTP_TOKEN",
+)
+@click.option(
     "--ready-file",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the addresses and the process id to this file once connections are accepted.",
@@ -130,6 +150,9 @@ def command(
     data_dir: Path | None,
     clock: str,
     journal: Path | None,
+    http: str | None,
+    http_hosts: tuple[str, ...],
+    http_token_file: Path | None,
     ready_file: Path | None,
 ) -> None:
     """Run a cluster until SIGTERM, SIGINT or SIGHUP; a second signal ends it at once.
@@ -146,6 +169,7 @@ def command(
         raise click.UsageError(f"--ready-file {ready_file}: the directory {ready_file.parent} does not exist")
     partitions = _parse_topics(topics, Settings.parse(broker_settings).num_partitions)
     _warn_unauthenticated(host, broker_settings)
+    address = http_address(http, http_hosts, http_token_file)
     with ExitStack() as stack:
         file = stack.enter_context(_open_journal(journal)) if journal else None
 
@@ -165,19 +189,20 @@ def command(
                 if file is not None:
                     _write_journal(cluster, file)
                 _limit_garbage_collection()
-                with trio.open_signal_receiver(*_end_signals()) as signals:
-                    try:
-                        _announce(cluster, ready_file)
-                    except OSError as error:
-                        target = ready_file if error.filename else "stdout"
-                        _fail(f"cannot report that the cluster is ready: cannot write {target}: {error.strerror}")
-                    async with trio.open_nursery() as nursery:
-                        if clock == MANUAL:
-                            nursery.start_soon(run_commands, cluster.clock)
-                        await anext(signals)
-                        nursery.cancel_scope.cancel()
-                for number in _end_signals():
-                    signal.signal(number, signal.SIG_DFL)  # a second signal ends the process at once
+                async with _control_api(cluster, broker_settings, address) as url:
+                    with trio.open_signal_receiver(*_end_signals()) as signals:
+                        try:
+                            _announce(cluster, ready_file, url)
+                        except OSError as error:
+                            target = ready_file if error.filename else "stdout"
+                            _fail(f"cannot report that the cluster is ready: cannot write {target}: {error.strerror}")
+                        async with trio.open_nursery() as nursery:
+                            if clock == MANUAL:
+                                nursery.start_soon(run_commands, cluster.clock)
+                            await anext(signals)
+                            nursery.cancel_scope.cancel()
+                    for number in _end_signals():
+                        signal.signal(number, signal.SIG_DFL)  # a second signal ends the process at once
 
         try:
             trio.run(run)
@@ -373,7 +398,32 @@ def _write_journal(cluster: Cluster, file: TextIO) -> None:
     journal.listeners.append(listener)
 
 
-def _announce(cluster: Cluster, ready_file: Path | None) -> None:
+@asynccontextmanager
+async def _control_api(
+    cluster: Cluster, broker_settings: Mapping[str, str], address: HttpAddress | None
+) -> AsyncIterator[str | None]:
+    """Serve the control API during an ``async with`` block, if there is an address; yield its base URL."""
+    if address is None:
+        yield None
+        return
+    try:
+        from mockbroker.control.server import serving  # late: needs the extra http
+    except ModuleNotFoundError as error:
+        _fail(f"--http: {missing(error, 'http')}")
+    settings = Settings.parse(broker_settings)
+    try:
+        sock = listen(address.host, address.port)
+    except OSError as error:
+        _fail(
+            f"--http: cannot listen on {address.host}:{address.port}: {error.strerror or error}; "
+            "choose another port (0 picks a free one) or another address"
+        )
+    async with serving(cluster, settings, address.host, sock, address.token, address.names) as server:
+        click.echo(f"control API {server.url}", err=True)
+        yield server.url
+
+
+def _announce(cluster: Cluster, ready_file: Path | None, url: str | None) -> None:
     details: dict[str, object] = {}
     if len(cluster.listeners) > 1:
         details["listeners"] = cluster.listeners
@@ -384,7 +434,7 @@ def _announce(cluster: Cluster, ready_file: Path | None) -> None:
         click.echo(f"CA certificate {ca}, key and certificate for clients {client}", err=True)
     click.echo(f"ready bootstrap.servers={cluster.bootstrap_servers}")
     if ready_file is not None:
-        content = {"bootstrap_servers": cluster.bootstrap_servers, "http": None, "pid": os.getpid()} | details
+        content = {"bootstrap_servers": cluster.bootstrap_servers, "http": url, "pid": os.getpid()} | details
         temporary = ready_file.with_name(f".{ready_file.name}.{os.getpid()}")
         temporary.write_text(json.dumps(content) + "\n", encoding="utf-8")
         temporary.replace(ready_file)

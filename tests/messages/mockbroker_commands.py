@@ -56,6 +56,33 @@ def users_variable(value: str) -> Run:
     return run("mockbroker serve --port 0", environment={"MOCKBROKER_USERS": value})
 
 
+def http(text: str) -> Run:
+    return serve("--http", text)
+
+
+def http_token(content: str | bytes | None) -> Run:
+    return serve("--http", "0", "--http-token-file", "token", files={"token": content})
+
+
+def http_without_starlette() -> str:
+    loaded = [name for name in sys.modules if name.startswith(("mockbroker.control", "starlette"))]
+    with patch.dict(sys.modules):
+        for name in loaded:
+            del sys.modules[name]
+        sys.modules["starlette"] = None  # type: ignore[assignment]
+        return http("0").stderr()
+
+
+def http_unreadable_token() -> str:
+    with patch.object(Path, "read_text", side_effect=OSError(5, "Input/output error")):
+        return http_token("x").stderr()
+
+
+def http_port_in_use() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        return http(str(other.getsockname()[1])).stderr()
+
+
 def demo_without_rich() -> str:
     with patch("mockbroker.cli.demo.find_spec", lambda name: None if name == "rich" else object()):
         return run("mockbroker demo").stderr()
@@ -236,6 +263,15 @@ ROWS = [
     Row("broker that closes the connection", conform_against(lambda connection: connection.recv(1_000)), "failed   sync_again (Apache Kafka 4.2.0): no response to MetadataRequest v9: connection closed by the broker"),
     Row("broker that resets the connection", conform_against(reset), "failed   sync_again (Apache Kafka 4.2.0): no response to MetadataRequest v9: socket connection broken: [Errno 104] Connection reset by peer"),
     Row("broker that does not respond", conform_against(ignore), "failed   sync_again (Apache Kafka 4.2.0): no response to MetadataRequest v9 within 0.2 s"),
+    Row("address of the control API without a port", http("here"), "Error: --http here: expected PORT or HOST:PORT"),
+    Row("high port of the control API", http("localhost:65536"), "Error: --http localhost:65536: port 65536 is out of range (0-65535)"),
+    Row("control API for others without a token", http("0.0.0.0:0"), "Error: --http 0.0.0.0:0: without a token the control API listens on loopback only: use --http-token-file or MOCKBROKER_HTTP_TOKEN"),
+    Row("option of the control API without its address", serve("--http-host", "box"), "Error: --http-host and --http-token-file need --http"),
+    Row("empty token", http_token("\n"), "Error: --http-token-file token: expected a token of printable ASCII characters without spaces"),
+    Row("token that is not text", http_token(b"\xff"), "Error: --http-token-file token: not UTF-8: invalid start byte at byte 0"),
+    Row("token in an unreadable file", http_unreadable_token, "Error: --http-token-file token: cannot read the file: Input/output error"),
+    Row("port of the control API in use", http_port_in_use, "mockbroker: error: --http: cannot listen on 127.0.0.1:$PORT: Address already in use; choose another port (0 picks a free one) or another address"),
+    Row("control API without a package", http_without_starlette, "mockbroker: error: --http: starlette is missing: pip install 'kwire[http]'"),
     Row("demo without a package", demo_without_rich, "Error: the demo requires packages that are not installed (rich): pip install 'kwire[demo]'"),
     Row("page of faults", run("mockbroker simulate --html page.html"), "Error: --html needs a rebalance protocol: use --scheme with one of all, zookeeper, server, draft, classic, cooperative, consumer"),
     Row("page of several stories", run("mockbroker simulate --scheme classic --seeds 2 --html page.html"), "Error: --html draws only one story: remove --seeds"),

@@ -41,6 +41,8 @@ def test_defaults_are_kafkas():
         "mockbroker.faults.max.held.bytes": 100 * 1024 * 1024,
         "mockbroker.faults.max.held.requests": 1_000,
         "mockbroker.faults.max.rules": 1_000,
+        "mockbroker.http.max.streams": 2_000,
+        "mockbroker.http.max.waiters": 1_000,
         "mockbroker.join.settle.ms": 3,
         "mockbroker.max.pending.members": 50_000,
         "mockbroker.max.transactional.ids": 50_000,

@@ -195,7 +195,6 @@ USAGE = [  # arguments, what stderr must say
     ),
     (["--user", "alice"], "--user: expected NAME:PASSWORD"),
     (["--set", "ssl.keystore.location=/none", "--listener", "SSL"], "ssl.keystore.location: /none: No such file"),
-    (["--http", "0"], "No such option"),
     (["--config", "/does/not/exist"], "does not exist"),
 ]
 

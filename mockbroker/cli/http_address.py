@@ -1,0 +1,78 @@
+"""The options of ``mockbroker serve`` for the control API: address, allowed names and token."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+
+from mockbroker.net.addresses import is_loopback
+
+TOKEN_VARIABLE = "MOCKBROKER_HTTP_TOKEN"  # noqa: S105 - the name of a variable
+DEFAULT_HOST = "127.0.0.1"
+LAST_PORT = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAddress:
+    """The address of the control API, and who may use it.
+
+    Attributes:
+        host: Address to bind to.
+        port: Port to bind to; 0 picks a free one.
+        names: Further allowed names in the Host header.
+        token: The token that requests need; None if they need none.
+    """
+
+    host: str
+    port: int
+    names: tuple[str, ...]
+    token: str | None = field(repr=False)
+
+
+def http_address(http: str | None, names: Iterable[str], token_file: Path | None) -> HttpAddress | None:
+    """Return the address for the options --http, --http-host and --http-token-file; None without --http.
+
+    Raises: click.UsageError.
+    """
+    names = tuple(names)
+    if http is None:
+        if names or token_file is not None:
+            raise click.UsageError("--http-host and --http-token-file need --http")
+        return None
+    host, colon, port = http.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") if colon else DEFAULT_HOST
+    if not host or not (port.isascii() and port.isdecimal()) or len(port) > len(str(LAST_PORT)):
+        raise click.UsageError(f"--http {http}: expected PORT or HOST:PORT")
+    if int(port) > LAST_PORT:
+        raise click.UsageError(f"--http {http}: port {port} is out of range (0-{LAST_PORT})")
+    token = _token(token_file)
+    if token is None and not is_loopback(host):
+        raise click.UsageError(
+            f"--http {http}: without a token the control API listens on loopback only: "
+            f"use --http-token-file or {TOKEN_VARIABLE}"
+        )
+    return HttpAddress(host, int(port), names, token)
+
+
+def _token(path: Path | None) -> str | None:
+    """Return the token from the file or the environment; None if there is none."""
+    if path is None:
+        text, source = os.environ.get(TOKEN_VARIABLE), TOKEN_VARIABLE
+        if text is None:
+            return None
+    else:
+        source = f"--http-token-file {path}"
+        try:
+            text = path.read_text("utf-8")
+        except UnicodeDecodeError as error:
+            raise click.UsageError(f"{source}: not UTF-8: {error.reason} at byte {error.start}") from error
+        except OSError as error:
+            raise click.UsageError(f"{source}: cannot read the file: {error.strerror}") from error
+    token = text.strip()
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise click.UsageError(f"{source}: expected a token of printable ASCII characters without spaces")
+    return token

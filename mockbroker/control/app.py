@@ -1,0 +1,212 @@
+"""The application: applies the rules of access, checks requests against the routes, and turns errors into responses."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from itertools import islice
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+import trio
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route as StarletteRoute
+from starlette.routing import Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from mockbroker.api.open_listeners import PortInUseError
+from mockbroker.base.errors import ConflictError, NotFoundError
+from mockbroker.control.control import Control
+from mockbroker.control.problems import NotPossible, Refused
+from mockbroker.control.routes import HEADERS, JSON, Answer, Call, Route
+from mockbroker.control.shapes import Object, closest, shown
+from mockbroker.faults.sections import Problem
+
+MAX_BODY = 1 << 20  # bytes
+BODY_TIMEOUT = 10.0  # seconds until the body of a request must have arrived
+PROBLEMS_LISTED = 100  # maximum number of errors in a response: a body may have a hundred thousand
+PROBLEM_JSON = "application/problem+json"
+NO_BODY = Object()
+log = logging.getLogger("mockbroker")
+
+
+def application(control: Control, routes: Sequence[Route]) -> ASGIApp:
+    """Return the application that serves ``routes``."""
+    by_path: dict[str, dict[str, Route]] = {}
+    for route in routes:
+        by_path.setdefault(route.path, {})[route.method] = route
+    paths = [StarletteRoute(path, _Path(control, methods)) for path, methods in by_path.items()]
+    router = Router(paths, redirect_slashes=False, default=_Path(control, {}))
+
+    async def gate(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        scope["path"] = scope["raw_path"].decode("ascii", "replace")  # an encoded slash is part of a name
+        await router(scope, receive, send)
+
+    return gate
+
+
+class _Path:
+    """All methods of a path; without methods, a path that does not exist."""
+
+    def __init__(self, control: Control, methods: Mapping[str, Route]) -> None:
+        self._control = control
+        self._methods = methods
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        response: Response | None
+        try:
+            response = await self._respond(request)
+        except Refused as error:
+            response = problem(error)
+        except NotFoundError as error:
+            response = problem(Refused(404, str(error)))
+        except (ConflictError, PortInUseError) as error:
+            response = problem(Refused(409, str(error)))
+        except ClientDisconnect:
+            return
+        except Exception:
+            log.exception("control API: %s %s raised an exception", request.method, ascii(scope["path"]))
+            response = problem(Refused(500, "the control API has a bug: see the log of mockbroker"))
+        if response is not None:
+            await response(scope, receive, send)
+
+    async def _respond(self, request: Request) -> Response | None:
+        control, method = self._control, request.method
+        head = method == "HEAD" and "HEAD" not in self._methods
+        route = self._methods.get("GET" if head else method)
+        control.access.check(method, request.headers, is_open=route is not None and route.is_open)
+        control.check_running()
+        if not self._methods:
+            raise Refused(404, "this path does not exist: GET /openapi.json lists all paths")
+        if route is None or (head and route.waits):
+            allowed = ", ".join(self._methods)
+            raise Refused(405, f"this path has only the methods {allowed}", headers={"Allow": allowed})
+        if route.capability and route.capability not in control.capabilities:
+            raise Refused(409, f"this server cannot do this: its capabilities do not include {route.capability}")
+        body = {} if route.method == "GET" else await self._body(request)
+        call = Call(_segments(request.path_params), _query(route, request), _checked(route, body), request)
+        if not route.waits:
+            return _response(route, await route.handle(control, call))
+        return await _until_disconnected(request, control, route, call)
+
+    async def _body(self, request: Request) -> Any:
+        """Return the JSON body; an empty object if there is none."""
+        length = request.headers.get("content-length", "")
+        if length.isdecimal() and int(length) > MAX_BODY:
+            raise _too_large()
+        data = bytearray()
+        with trio.move_on_after(BODY_TIMEOUT) as scope:
+            async with aclosing(request.stream()) as chunks:
+                async for chunk in chunks:
+                    data += chunk
+                    if len(data) > MAX_BODY:
+                        raise _too_large()
+        if scope.cancelled_caught:
+            raise Refused(
+                408, f"the body took more than {BODY_TIMEOUT:.0f} s to arrive", headers={"Connection": "close"}
+            )
+        content_type = request.headers.get("content-type", "")
+        if (data or content_type) and content_type.partition(";")[0].strip().lower() != JSON:
+            raise Refused(415, f"the body must be {JSON}")
+        return parsed(bytes(data)) if data else {}
+
+
+def _too_large() -> Refused:
+    return Refused(413, f"the body is larger than {MAX_BODY} bytes", headers={"Connection": "close"})
+
+
+def parsed(data: bytes) -> Any:
+    """Return a JSON value. Raises: Refused with status 400 if the data is no JSON, or nested too deeply."""
+    try:
+        return json.loads(data.decode("utf-8"), parse_constant=_no_constant)
+    except RecursionError:
+        raise Refused(400, "the body is nested too deeply") from None
+    except ValueError as error:  # also UnicodeDecodeError, and a number with thousands of digits
+        raise Refused(400, f"the body is not JSON: {error}") from None
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _segments(raw: Mapping[str, str]) -> dict[str, str]:
+    return {name: unquote(text, errors="surrogateescape") for name, text in raw.items()}
+
+
+def _query(route: Route, request: Request) -> dict[str, Any]:
+    """Return the values of the parameters of a route. Raises: NotPossible."""
+    known = {parameter.name: parameter for parameter in route.parameters}
+    values = {parameter.name: parameter.default for parameter in route.parameters}
+    problems, given = list[Problem](), set[str]()
+    text = request.scope["query_string"].decode("latin-1")
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, errors="surrogateescape", max_num_fields=100)
+    except ValueError:
+        raise Refused(400, "the query has more than 100 parameters") from None
+    for name, value in pairs:
+        parameter = known.get(name)
+        if parameter is None:
+            problems.append(Problem(name, f"unknown parameter {shown(name)}", closest(name, tuple(known))))
+        elif name in given:
+            problems.append(Problem(name, "given twice"))
+        else:
+            values[name] = parameter.shape.parse(value)
+            problems.extend(parameter.shape.problems(values[name], name))
+        given.add(name)
+    if problems:
+        raise NotPossible(problems)
+    return values
+
+
+def _checked(route: Route, body: Any) -> dict[str, Any]:
+    """Return a body that has the shape that the route declares. Raises: NotPossible."""
+    if problems := list(islice((route.body or NO_BODY).problems(body, ""), PROBLEMS_LISTED)):
+        raise NotPossible(problems)
+    return dict(body)
+
+
+async def _until_disconnected(request: Request, control: Control, route: Route, call: Call) -> Response | None:
+    """Handle a request that may wait; return None if the client disconnects first."""
+    answers, refusals = list[Answer | Response](), list[Exception]()
+    async with trio.open_nursery() as nursery:
+
+        async def handle() -> None:
+            try:
+                answers.append(await route.handle(control, call))
+            except Exception as error:
+                refusals.append(error)  # raised below, so that the nursery does not wrap it in an ExceptionGroup
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(handle)
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        nursery.cancel_scope.cancel()
+    if refusals:
+        raise refusals[0]
+    return _response(route, answers[0]) if answers else None
+
+
+def _response(route: Route, answer: Answer | Response) -> Response:
+    if isinstance(answer, Response):
+        return answer
+    if answer.content is None:
+        return Response(status_code=route.status, headers={**HEADERS, **answer.headers})
+    return _json(route.status, answer.content, JSON, answer.headers)
+
+
+def problem(error: Refused) -> Response:
+    """Return the response to a refused request: problem details."""
+    return _json(error.status, error.details(), PROBLEM_JSON, error.headers)
+
+
+def _json(status: int, content: Any, media: str, headers: Mapping[str, str]) -> Response:
+    """Return a JSON response in ASCII: control characters and markup in names are escaped or inert."""
+    data = json.dumps(content, separators=(",", ":")).encode("ascii") + b"\n"
+    return Response(data, status, {**HEADERS, **headers}, media)

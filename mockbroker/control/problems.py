@@ -1,0 +1,57 @@
+"""Errors of the control API: problem details (RFC 9457) by status code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from mockbroker.faults.sections import Problem
+
+TITLES: Mapping[int, str] = {
+    413: "Content Too Large",  # RFC 9110; older releases of Python have the words of its predecessor
+    422: "Unprocessable Content",
+    421: "Misdirected Request",
+}
+
+
+class Refused(Exception):
+    """A request that gets an error response.
+
+    Attributes:
+        status: The status code.
+        detail: What is wrong, and what to do.
+        headers: Further headers of the response.
+        more: Further members of the problem details.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        more: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.headers = dict(headers or {})
+        self.more = dict(more or {})
+
+    def details(self) -> dict[str, Any]:
+        """Return the problem details."""
+        title = TITLES.get(self.status) or HTTPStatus(self.status).phrase
+        return {"type": "about:blank", "title": title, "status": self.status, "detail": self.detail, **self.more}
+
+
+class NotPossible(Refused):
+    """Valid JSON that cannot be: status 422, with everything that is wrong in ``errors``."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        errors = [{"path": each.path, "detail": each.detail, "possible": list(each.possible)} for each in problems]
+        super().__init__(422, "; ".join(_line(each) for each in errors[:3]), more={"errors": errors})
+
+
+def _line(error: Mapping[str, Any]) -> str:
+    return f"{error['path']}: {error['detail']}" if error["path"] else str(error["detail"])

@@ -1,0 +1,1 @@
+"""The handlers of the control API: one module for each resource."""

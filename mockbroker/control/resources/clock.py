@@ -1,0 +1,54 @@
+"""The broker's clock: read, stop and advance it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mockbroker.api.clock import MAX_STEP
+from mockbroker.api.plan import CLOCKS, MANUAL
+from mockbroker.control.control import Control
+from mockbroker.control.feed import iso
+from mockbroker.control.problems import NotPossible, Refused
+from mockbroker.control.resources.events import EVENT
+from mockbroker.control.routes import Answer, Call
+from mockbroker.control.shapes import Items, Number, Object, Text, Whole
+from mockbroker.faults.sections import Problem
+
+CLOCK = Object(
+    {"mode": Text(CLOCKS), "time": Text(format="date-time"), "time_ms": Whole()},
+    {"events": Items(EVENT)},
+    name="Clock",
+)
+CHANGE = Object(optional={"mode": Text(CLOCKS), "advance_ms": Number(MAX_STEP * 1000)})
+
+
+async def read(control: Control, call: Call) -> Answer:  # noqa: ARG001
+    """Answer GET /v1/clock."""
+    return Answer(_json(control))
+
+
+async def change(control: Control, call: Call) -> Answer:
+    """Answer POST /v1/clock: stop or resume the clock, or advance it."""
+    clock = control.cluster.clock
+    if len(call.body) != 1:
+        raise NotPossible([Problem("", "expected either mode or advance_ms", ("mode", "advance_ms"))])
+    if call.body.get("mode") == MANUAL:
+        clock.stop()
+    elif "mode" in call.body:
+        clock.resume()
+    else:
+        if clock.running:
+            raise Refused(409, 'the clock is real and cannot be advanced: set {"mode": "manual"} first')
+        before = control.feed.last
+        await clock.advance(call.body["advance_ms"] / 1000)
+        return Answer({**_json(control), "events": list(control.feed.since(before))})
+    return Answer(_json(control))
+
+
+def _json(control: Control) -> dict[str, Any]:
+    clock = control.cluster.clock
+    return {
+        "mode": CLOCKS[not clock.running],
+        "time": iso(clock.wall()),
+        "time_ms": round(clock.now() * 1000),
+    }

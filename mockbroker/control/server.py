@@ -1,0 +1,220 @@
+"""The HTTP server of the control API: hypercorn's protocol on a listener of our own, beside the Kafka listeners.
+
+hypercorn serves a connection, but the listener and the connections are ours: their number is limited, a client that
+reads nothing is disconnected, and an exception in one connection ends no other one, nor the Kafka listeners.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import socket
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.config import Config
+from hypercorn.trio.tcp_server import TCPServer
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import ConnectionState
+
+from mockbroker.api.cluster import Cluster
+from mockbroker.base.settings import Settings
+from mockbroker.control.access import Access
+from mockbroker.control.app import application
+from mockbroker.control.control import Control
+from mockbroker.control.table import ROUTES
+from mockbroker.net.addresses import LOOPBACK
+
+SPARE = 200  # connections beside those of waits and event streams
+SEND_TIMEOUT = 10.0  # seconds until a client must have read something
+KEEP_ALIVE = 30.0  # seconds until an idle connection, or one with an incomplete request, is closed
+GRACE = 0.8  # seconds for responses after the server stops; the whole command ends within 2 s
+RESTARTS = 3  # attempts after a failure of the listener
+RESTART_PAUSE = 1.0  # seconds
+SESSION_BYTES = 32
+log = logging.getLogger("mockbroker")
+
+
+class HttpServer:
+    """The control API of a cluster on a bound socket.
+
+    Args:
+        cluster: The cluster.
+        settings: The settings of the brokers.
+        host: The address that the socket is bound to.
+        sock: The listening socket.
+        token: The token that requests need; None if they need none.
+        names: Further allowed names in the Host header.
+
+    Attributes:
+        url: The base URL.
+        control: The state that the handlers share.
+        stopped: Set when all connections have ended after ``stop``.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: Settings,
+        host: str,
+        sock: socket.socket,
+        token: str | None,
+        names: Iterable[str],
+    ) -> None:
+        port = sock.getsockname()[1]
+        local = LOOPBACK.get(host, host)
+        self.url = f"http://{f'[{local}]' if ':' in local else local}:{port}"
+        self.control = Control(cluster, Access(host, port, token, names, _new_session), settings)
+        self._sock = sock
+        self._app = ASGIWrapper(application(self.control, ROUTES))  # type: ignore[arg-type]
+        self._context = WorkerContext(None)
+        self._config = Config()
+        self._config.keep_alive_timeout = KEEP_ALIVE
+        self._config.include_server_header = False
+        self._config.errorlog = logging.getLogger("mockbroker.http")
+        most = settings.mockbroker_http_max_waiters + settings.mockbroker_http_max_streams + SPARE
+        self._most = most
+        self._streams: set[trio.SocketStream] = set()
+        self._ended = trio.lowlevel.ParkingLot()
+        self.stopped = trio.Event()
+
+    @property
+    def connection_count(self) -> int:
+        """Number of open HTTP connections."""
+        return len(self._streams)
+
+    async def run(self) -> None:
+        """Serve until ``stop``, and then end all connections within GRACE seconds; a failure is logged and retried."""
+        async with trio.open_nursery() as beside:
+            beside.start_soon(self.control.feed.run)
+            for attempt in range(RESTARTS + 1):
+                try:
+                    await self._serve()
+                except Exception:
+                    log.exception("the control API failed; the brokers continue")
+                    if attempt < RESTARTS:
+                        await trio.sleep(RESTART_PAUSE)
+                if self.control.stopping.is_set():
+                    break
+            else:
+                log.error("the control API has stopped after %d failures; the brokers continue", RESTARTS + 1)
+                await self.control.stopping.wait()
+            beside.cancel_scope.cancel()
+        self.stopped.set()
+
+    def stop(self) -> None:
+        """End waits and event streams, and accept no further connections."""
+        self.control.stop()
+
+    def close(self) -> None:
+        """Close the listening socket."""
+        self.control.feed.close()
+        self._sock.close()
+
+    async def _serve(self) -> None:
+        async with trio.open_nursery() as connections:
+            async with trio.open_nursery() as listening:
+                listening.start_soon(self._accept, connections)
+                await self.control.stopping.wait()
+                listening.cancel_scope.cancel()
+            await self._context.terminated.set()  # ends idle connections
+            with trio.move_on_after(GRACE):
+                while self._streams:
+                    await self._ended.park()
+            for stream in self._streams:
+                stream.socket.close()  # hypercorn shields its sends from cancellation
+            connections.cancel_scope.cancel()
+
+    async def _accept(self, connections: trio.Nursery) -> None:
+        async with trio.SocketListener(trio.socket.from_stdlib_socket(self._sock.dup())) as listener:
+            await trio.serve_listeners(self._serve_connection, [listener], handler_nursery=connections)
+
+    async def _serve_connection(self, stream: trio.SocketStream) -> None:
+        if len(self._streams) >= self._most:
+            await stream.aclose()
+            return
+        self._streams.add(stream)
+        bounded: Any = _BoundedStream(stream)
+        try:
+            await _Connection(self._app, self._config, self._context, ConnectionState({}), bounded)
+        except Exception:
+            log.exception("control API: a connection raised an exception")
+        finally:
+            self._streams.remove(stream)
+            self._ended.unpark_all()
+
+
+class _Connection(TCPServer):
+    """A connection that ends with its client, while hypercorn's own would first wait for KEEP_ALIVE."""
+
+    _is_over = False
+
+    async def _read_data(self) -> None:
+        await super()._read_data()
+        self._is_over = True
+        await self.idle_task.stop()
+
+    async def _idle_timeout(self) -> None:
+        if not self._is_over:
+            await super()._idle_timeout()
+
+
+class _BoundedStream:
+    """A stream for hypercorn whose ``send_all`` fails if the client reads nothing for SEND_TIMEOUT."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self._stream = stream
+        self.socket = stream.socket
+        self.receive_some = stream.receive_some
+        self.send_eof = stream.send_eof
+        self.aclose = stream.aclose
+
+    async def send_all(self, data: bytes) -> None:
+        with trio.move_on_after(SEND_TIMEOUT) as scope:
+            await self._stream.send_all(data)
+        if scope.cancelled_caught:
+            self.socket.close()
+            raise trio.BrokenResourceError
+
+
+@asynccontextmanager
+async def serving(
+    cluster: Cluster,
+    settings: Settings,
+    host: str,
+    sock: socket.socket,
+    token: str | None = None,
+    names: Iterable[str] = (),
+) -> AsyncIterator[HttpServer]:
+    """Serve the control API of a cluster during an ``async with`` block.
+
+    Args:
+        cluster: The cluster.
+        settings: The settings of the brokers.
+        host: The address that the socket is bound to.
+        sock: The listening socket, which is closed at the end.
+        token: The token that requests need; None if they need none.
+        names: Further allowed names in the Host header.
+    """
+    server = HttpServer(cluster, settings, host, sock, token, names)
+    failure: BaseException | None = None
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(server.run)
+        try:
+            yield server
+        except BaseException as error:
+            failure = error  # raised below, so that the nursery does not wrap it in an ExceptionGroup
+        server.stop()
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + 2 * GRACE):
+            await server.stopped.wait()
+        server.close()
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+def _new_session() -> str:
+    return secrets.token_urlsafe(SESSION_BYTES)
