@@ -7,6 +7,11 @@ from mockbroker.api.cluster import ResetError as ResetError
 from mockbroker.api.cluster import open_cluster as open_cluster
 from mockbroker.api.connections import ConnectionSnapshot as ConnectionSnapshot
 from mockbroker.api.connections import UnknownConnectionError as UnknownConnectionError
+from mockbroker.api.fault_options import RuleOptions as RuleOptions
+from mockbroker.api.faults import Fault as Fault
+from mockbroker.api.faults import Faults as Faults
+from mockbroker.api.faults import FaultState as FaultState
+from mockbroker.api.faults import UnknownFaultError as UnknownFaultError
 from mockbroker.api.groups import CoordinatorUnavailableError as CoordinatorUnavailableError
 from mockbroker.api.groups import EmptyGroupError as EmptyGroupError
 from mockbroker.api.groups import UnknownGroupError as UnknownGroupError
@@ -22,8 +27,11 @@ from mockbroker.api.snapshots import TransactionSnapshot as TransactionSnapshot
 from mockbroker.api.thread import ThreadClock as ThreadClock
 from mockbroker.api.thread import ThreadCluster as ThreadCluster
 from mockbroker.api.thread import run_cluster as run_cluster
+from mockbroker.api.thread_faults import ThreadFault as ThreadFault
+from mockbroker.api.thread_faults import ThreadFaults as ThreadFaults
 from mockbroker.api.wait import WaitTimeoutError as WaitTimeoutError
 from mockbroker.base.errors import ConflictError as ConflictError
+from mockbroker.base.errors import FaultRuleError as FaultRuleError
 from mockbroker.base.errors import NotFoundError as NotFoundError
 from mockbroker.base.event_kinds import EventKind as EventKind
 from mockbroker.base.settings import SettingsError as SettingsError
@@ -31,6 +39,9 @@ from mockbroker.broker.failover import FailoverError as FailoverError
 from mockbroker.broker.failover import UnknownBrokerError as UnknownBrokerError
 from mockbroker.broker.journal import Event as Event
 from mockbroker.broker.request_log import Request as Request
+from mockbroker.faults.rules import RuleExists as RuleExists
+from mockbroker.faults.rules import TooManyRules as TooManyRules
+from mockbroker.faults.sections import InvalidRule as InvalidRule
 from mockbroker.net.in_process import ConnectionClosedError as ConnectionClosedError
 from mockbroker.net.in_process import InProcessConnection as InProcessConnection
 from mockbroker.net.tls import TlsFiles as TlsFiles

@@ -5,7 +5,7 @@ Every run of pytest in the environment loads this module, so nothing but pytest 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -14,16 +14,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from mockbroker.api.fault_options import RuleGiven
     from mockbroker.api.thread import BrokerThread, ThreadCluster
 
 MARK = "kafka"
 MARK_HELP = (
     f"{MARK}(topics=None, config=None, brokers=1, listeners=(), users=None, clock='real', as_version=None, "
-    "data_dir=None, port=0): configure the fixture kafka_cluster: topics (name to number of partitions), config "
-    "(broker settings by Kafka's names, such as "
+    "data_dir=None, port=0, faults=()): configure the fixture kafka_cluster: topics (name to number of partitions), "
+    "config (broker settings by Kafka's names, such as "
     '{"group.max.size": 2}), number of brokers, listeners (such as "SASL_SSL"), users (name to password), '
     'clock ("manual" for a stopped clock that the test advances), as_version (the Kafka release to emulate, such as '
-    '"3.9"), data_dir (a relative path is below the tmp_path of the test), port of broker 0 (broker n: port + n).'
+    '"3.9"), data_dir (a relative path is below the tmp_path of the test), port of broker 0 (broker n: port + n), '
+    'faults (initial fault rules, such as {"api": "OffsetCommit", "error": "REBALANCE_IN_PROGRESS"}).'
 )
 
 # Kafka's defaults suit production. A test should not wait 3 s for more members, 6 s until a dead member is evicted, or
@@ -36,7 +38,7 @@ TEST_CONFIG = {
 
 MERGED = {"topics", "config", "users"}  # arguments of which several marks are merged
 
-_USED = pytest.StashKey["ThreadCluster"]()
+_USED = pytest.StashKey["list[ThreadCluster]"]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -48,12 +50,12 @@ def kafka_cluster(request: pytest.FixtureRequest, _kafka_threads: _Threads) -> I
     """Return a Kafka cluster without data; ``@pytest.mark.kafka(...)`` sets topics, settings and brokers."""
     options = _mark_arguments(request.node)
     with _own_cluster(options, request) if options.own else _kafka_threads.cluster(options) as cluster:
-        request.node.stash[_USED] = cluster
+        _used(request.node).append(cluster)
         yield cluster
 
 
 @pytest.fixture
-def kafka_cluster_factory() -> Iterator[Callable[..., ThreadCluster]]:
+def kafka_cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., ThreadCluster]]:
     """Return a function that creates Kafka clusters, which are closed at the end of the test.
 
     Use it as ``factory(brokers=1, topics={"orders": 6}, config={...})``.
@@ -73,11 +75,14 @@ def kafka_cluster_factory() -> Iterator[Callable[..., ThreadCluster]]:
             as_version: str | None = None,
             data_dir: str | Path | None = None,
             port: int = 0,
+            faults: Sequence[RuleGiven] = (),
         ) -> ThreadCluster:
             options = _Options(
-                brokers, topics or {}, config or {}, listeners, users or {}, clock, as_version, data_dir, port
+                brokers, topics or {}, config or {}, listeners, users or {}, clock, as_version, data_dir, port, faults
             )
-            return stack.enter_context(run_cluster(**options.arguments()))
+            cluster = stack.enter_context(run_cluster(**options.arguments()))
+            _used(request.node).append(cluster)
+            return cluster
 
         yield make
 
@@ -90,20 +95,43 @@ def _kafka_threads() -> Iterator[_Threads]:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Fail a test that passes although a fault rule of its clusters was never applied."""
+    yield
+    for cluster in item.stash.get(_USED, []):
+        if report := _unused_report(cluster):
+            pytest.fail(report, pytrace=False)
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add the last group events to the report of a failed test."""
     report = yield
-    if report.when == "call" and report.failed and (cluster := item.stash.get(_USED, None)) is not None:
+    for cluster in item.stash.get(_USED, []) if report.when == "call" and report.failed else ():
         from mockbroker.api.cluster import ClusterClosedError
         from mockbroker.api.wait import event_report
 
         try:
             events = cluster.events()
         except ClusterClosedError:
-            events = []
+            continue
         if events:
             report.sections.append(("Kafka groups", "\n".join(event_report(events))))
     return report
+
+
+def _unused_report(cluster: ThreadCluster) -> str:
+    """Return why fault rules were not applied; "" if all were, or if the cluster is closed."""
+    from mockbroker.api.cluster import ClusterClosedError
+
+    try:
+        if not cluster._perform(lambda owner: owner.has_faults):
+            return ""
+        from mockbroker.api.unused_faults import unused_report  # late: most tests have no faults
+
+        return cluster._perform(unused_report)
+    except ClusterClosedError:
+        return ""
 
 
 @dataclass(frozen=True)
@@ -123,6 +151,7 @@ class _Options:
     as_version: str | None = None
     data_dir: str | Path | None = None
     port: int = 0
+    faults: Sequence[RuleGiven] = ()
 
     @property
     def own(self) -> bool:
@@ -148,7 +177,7 @@ class _Threads:
         """Provide a new cluster in the thread for its number of brokers."""
         thread = self.get(options.brokers)
         config = TEST_CONFIG | dict(options.config)
-        yield thread.start_over(options.topics, config, options.listeners, options.users, options.clock)
+        yield thread.start_over(options.topics, config, options.listeners, options.users, options.clock, options.faults)
         self.check(options.brokers)
 
     def get(self, brokers: int) -> BrokerThread:
@@ -192,6 +221,11 @@ def _own_cluster(options: _Options, request: pytest.FixtureRequest) -> Iterator[
         arguments["data_dir"] = request.getfixturevalue("tmp_path") / options.data_dir  # an absolute path is unchanged
     with run_cluster(**arguments) as cluster:
         yield cluster
+
+
+def _used(item: pytest.Item) -> list[ThreadCluster]:
+    """Return the clusters that a test has used, as a list to append to."""
+    return item.stash.setdefault(_USED, [])
 
 
 def _mark_arguments(item: pytest.Item) -> _Options:

@@ -15,8 +15,8 @@ ALL_NAMES = "import {0}; [getattr({0}, name) for name in {0}.__all__]"
 
 KWIRE = """kwire apikeys codec codegen connection engines envelope errorcodes errors frames headers layout lazy limits
     messages schema"""
-SERVING_KWIRE = "assignors blobs java json records redact"
-SERVING = "mockbroker api base broker groups net storage topics transactions"
+SERVING_KWIRE = "assignors blobs filter java json records redact"
+SERVING = "mockbroker api base broker faults groups net storage topics transactions"
 
 LOADS: list[tuple[str, str, set[str], str, str]] = [
     # what is loaded, the code, other packages, names at the top of kwire, of mockbroker
@@ -74,3 +74,10 @@ def test_a_cluster_in_memory_loads_no_data_directory() -> None:
     modules = loaded_by("import mockbroker\nwith mockbroker.run_cluster(): pass")
     stored = [name for name in modules if name.startswith("mockbroker.storage")]
     assert stored == ["mockbroker.storage", "mockbroker.storage.disk"]  # where the public DataDirError is
+
+
+@pytest.mark.parametrize(
+    "code", ["mockbroker.open_cluster", "mockbroker.run_cluster", "with mockbroker.run_cluster(): pass"]
+)
+def test_a_cluster_without_faults_loads_no_code_of_faults(code: str) -> None:
+    assert [name for name in loaded_by(f"import mockbroker\n{code}") if name.startswith("mockbroker.faults")] == []

@@ -206,6 +206,8 @@ TESTED_ELSEWHERE = {
     ),
     "mockbroker/api/fault_*": "tests/mockbroker/api/test_faults.py",
     "mockbroker/api/thread_faults": "tests/mockbroker/api/test_faults.py",
+    "mockbroker/api/request_report": "tests/mockbroker/test_pytest_plugin.py",
+    "mockbroker/api/unused_faults": "tests/mockbroker/test_pytest_plugin.py",
     "mockbroker/api/thread_handle": "tests/mockbroker/api/test_thread.py",
     "mockbroker/faults/affected": "tests/mockbroker/faults/test_stage.py",
     "mockbroker/control/control": "tests/mockbroker/control/test_streams.py and resources/test_groups.py",

@@ -35,6 +35,7 @@ from mockbroker.storage.disk import DataDirError
 from mockbroker.topics.model import Node
 
 if TYPE_CHECKING:  # imported on demand: most clusters have no faults and no data directory
+    from mockbroker.api.fault_options import RuleGiven
     from mockbroker.api.faults import Faults
     from mockbroker.storage.data_dir import DataDir
 
@@ -81,6 +82,11 @@ class Cluster(ClusterOperations):
         from mockbroker.api.faults import Faults
 
         return Faults(self._server)
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether ``faults`` was ever used."""
+        return self._server.has_faults
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -171,6 +177,7 @@ class Cluster(ClusterOperations):
         for node in self._server.stopped_nodes:
             self._restart_listeners(node)
         self._server.restart(self._plan.broker(self.nodes, self._server.clock))
+        self._add_initial_faults()
         self._waiting.unpark_all()
 
     def start_over(
@@ -180,6 +187,7 @@ class Cluster(ClusterOperations):
         listeners: Iterable[str] = (),
         users: Mapping[str, str] | None = None,
         clock: str = "real",
+        faults: Sequence[RuleGiven] = (),
     ) -> None:
         """Replace the cluster by a new one with other topics and settings, at other ports.
 
@@ -188,10 +196,11 @@ class Cluster(ClusterOperations):
 
         Raises:
             SettingsError: A setting or topic is invalid, or the cluster has a data directory.
+            InvalidRule: A fault rule is invalid; also RuleExists and TooManyRules.
             PortInUseError: A listener cannot be bound.
         """
         self._check_no_data_dir()
-        plan = Plan.checked(len(self.nodes), topics, config, self._plan.as_version, listeners, users, clock)
+        plan = Plan.checked(len(self.nodes), topics, config, self._plan.as_version, listeners, users, clock, faults)
         addresses = Addresses(plan.settings, plan.listeners, self._host)
         bound = open_listeners(plan, self._host, 0, min(node.node_id for node in self.nodes), self._tls, addresses)
         if (settings := plan.without_effect()) != self._plan.without_effect():
@@ -199,7 +208,12 @@ class Cluster(ClusterOperations):
         self.start_count += 1
         self._plan = plan
         self._server.restart(plan.broker(nodes_at(addresses, bound), self._server.clock), bound)
+        self._add_initial_faults()
         self._waiting.unpark_all()
+
+    def _add_initial_faults(self) -> None:
+        if self._plan.faults:
+            self._plan.add_faults(self._server.faults)
 
     def _check_no_data_dir(self) -> None:
         if self._data_dir is not None:
@@ -220,6 +234,7 @@ async def open_cluster(
     users: Mapping[str, str] | None = None,
     data_dir: str | Path | None = None,
     clock: str = "real",
+    faults: Sequence[RuleGiven] = (),
 ) -> AsyncIterator[Cluster]:
     """Run a cluster for the duration of an ``async with`` block.
 
@@ -238,13 +253,16 @@ async def open_cluster(
             directories. A later cluster that opens it continues with them. A response is sent to a socket only once
             the data it acknowledges is on disk.
         clock: ``"real"``, or ``"manual"`` for a clock that is stopped until the test advances it.
+        faults: Initial fault rules, which ``reset`` restores: JSON forms or keyword arguments of ``faults.add``, such
+            as ``{"api": "OffsetCommit", "error": "REBALANCE_IN_PROGRESS"}``.
 
     Raises:
         SettingsError: A setting, topic, listener or other argument is invalid.
+        InvalidRule: A fault rule is invalid; also RuleExists and TooManyRules.
         PortInUseError: A listener cannot be bound.
         DataDirError: ``data_dir`` cannot be opened; also raised at the end of the block if writing to it failed.
     """
-    plan = Plan.checked(brokers, topics, config, as_version, listeners, users, clock)
+    plan = Plan.checked(brokers, topics, config, as_version, listeners, users, clock, faults)
     if not 0 <= port <= LAST_PORT or (port and port + brokers - 1 > LAST_PORT):
         highest = LAST_PORT + 1 - brokers
         raise SettingsError(f"port {port} is out of range (0-{highest} for {counted_brokers(brokers)})")
@@ -269,6 +287,8 @@ async def open_cluster(
             close_all(bound)
             raise
         server = Server(router, bound, data_dir=opened_data_dir, clock=time)
+        if plan.faults:
+            plan.add_faults(server.faults)
         failure: BaseException | None = None
         async with trio.open_nursery() as nursery:
             await nursery.start(_serve, server, nursery.cancel_scope)

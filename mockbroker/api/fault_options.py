@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict
 
 from mockbroker.api.fault_names import ApiName, ErrorName, MalformName
 
@@ -111,6 +111,7 @@ class RuleOptions(RequestConditions, total=False):
     fail_tls: Literal[True]
 
 
+RuleGiven: TypeAlias = RuleOptions | Mapping[str, Any]  # keyword arguments of ``add``, or the JSON form of a rule
 OCCURRENCE = frozenset(Occurrence.__annotations__)
 MATCH = frozenset(RequestConditions.__annotations__) - OCCURRENCE - {"name", "optional"} | {"api", "on", "address"}
 
@@ -127,3 +128,17 @@ def rule_form(options: Mapping[str, Any]) -> dict[str, Any]:
             section = "occurrence" if key in OCCURRENCE else "match" if key in MATCH else "action"
             form[section][key] = list(value) if isinstance(value, tuple) else value
     return form
+
+
+def split_given(given: RuleGiven) -> tuple[object, bool]:
+    """Return the JSON form of a rule, and whether the rule need not be applied.
+
+    Args:
+        given: Keyword arguments of ``add``, such as ``{"api": "Heartbeat", "error": "UNKNOWN_MEMBER_ID"}``; or a JSON
+            form, which has ``match`` or ``action``. Both may have ``optional``.
+    """
+    if not isinstance(given, Mapping):
+        return given, False  # refused by parse_rule
+    options = dict(given)
+    optional = bool(options.pop("optional", False))
+    return (options if "match" in options or "action" in options else rule_form(options)), optional

@@ -19,6 +19,9 @@ from mockbroker.net.listeners import Listener, of_settings, users_of
 from mockbroker.topics.model import Node
 
 if TYPE_CHECKING:
+    from mockbroker.api.fault_options import RuleGiven
+    from mockbroker.faults.rule import Rule
+    from mockbroker.faults.stage import FaultStage
     from mockbroker.storage.data_dir import DataDir
 
 SALT_BYTES = 16  # of SCRAM credentials
@@ -39,6 +42,7 @@ class Plan:
         users: SASL users: name to password.
         scram: SCRAM credentials derived from the passwords.
         clock: ``"real"`` or ``"manual"``.
+        faults: The initial fault rules, each with whether it need not be applied.
     """
 
     brokers: int
@@ -49,6 +53,7 @@ class Plan:
     users: Mapping[str, str] = field(repr=False)
     scram: ScramCredentials = field(repr=False)
     clock: str
+    faults: Sequence[tuple[Rule, bool]] = ()
 
     @classmethod
     def checked(
@@ -60,8 +65,12 @@ class Plan:
         listeners: Iterable[str],
         users: Mapping[str, str] | None,
         clock: str,
+        faults: Sequence[RuleGiven] = (),
     ) -> Plan:
-        """Validate arguments of ``open_cluster`` and return the plan for them. Raises: SettingsError."""
+        """Validate arguments of ``open_cluster`` and return the plan for them.
+
+        Raises: SettingsError, InvalidRule, RuleExists, TooManyRules.
+        """
         settings = Settings.parse(dict(config or {}) | ({"listeners": ",".join(listeners)} if listeners else {}))
         passwords = users_of(settings.mockbroker_users) | dict(users or {})
         parsed_listeners = of_settings(settings, users=bool(passwords))
@@ -80,7 +89,8 @@ class Plan:
         for name, partitions in (topics or {}).items():
             records.check_topic(name, partitions)
         scram = _derive_scram(settings, passwords) if any(listener.sasl for listener in parsed_listeners) else {}
-        return cls(brokers, settings, dict(topics or {}), as_version, parsed_listeners, passwords, scram, clock)
+        rules = _checked_rules(faults, settings) if faults else ()
+        return cls(brokers, settings, dict(topics or {}), as_version, parsed_listeners, passwords, scram, clock, rules)
 
     def broker(self, nodes: Iterable[Node], clock: BrokerTime, data_dir: DataDir | None = None) -> Broker:
         """Restart the clock and return a new broker, with the content of a data directory if there is one.
@@ -110,12 +120,41 @@ class Plan:
         broker.groups.schedule_offset_expiration(clock.read())
         return broker
 
+    def add_faults(self, stage: FaultStage) -> None:
+        """Add the initial fault rules, with new counters."""
+        for rule, optional in self.faults:
+            stage.add(rule)
+            if optional:
+                stage.optional.add(rule.name)
+
     def without_effect(self) -> list[str]:
         """Return descriptions of given settings without effect, and of replication factors that exceed the brokers."""
         values = self.settings.by_name()
         too_high = [name for name in REPLICATION if name in self.settings.given and int(values[name]) > self.brokers]
         count = counted_brokers(self.brokers)
         return [*self.settings.without_effect(), *(f"{name} {values[name]} ({count})" for name in too_high)]
+
+
+def _checked_rules(faults: Sequence[RuleGiven], settings: Settings) -> list[tuple[Rule, bool]]:
+    """Return fault rules with their names, and whether each is optional.
+
+    Raises: InvalidRule, RuleExists, TooManyRules.
+    """
+    from mockbroker.api.fault_options import split_given
+    from mockbroker.broker.handlers import HANDLERS
+    from mockbroker.faults.parsing import parse_rule
+    from mockbroker.faults.rules import Rules
+    from mockbroker.faults.sections import InvalidRule
+
+    rules = Rules(settings.mockbroker_faults_max_rules)
+    checked = []
+    for index, given in enumerate(faults):
+        form, optional = split_given(given)
+        try:
+            checked.append((rules.add(parse_rule(form, HANDLERS)).rule, optional))
+        except InvalidRule as error:
+            raise InvalidRule([problem.inside(f"faults[{index}]") for problem in error.problems]) from None
+    return checked
 
 
 def _derive_scram(settings: Settings, passwords: Mapping[str, str]) -> ScramCredentials:

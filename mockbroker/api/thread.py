@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import contextmanager, suppress
 from functools import cached_property
@@ -27,6 +27,7 @@ from mockbroker.net.tls import TlsFiles
 from mockbroker.topics.model import Node
 
 if TYPE_CHECKING:  # imported on demand: most clusters have no faults
+    from mockbroker.api.fault_options import RuleGiven
     from mockbroker.api.thread_faults import ThreadFaults
 
 T = TypeVar("T")
@@ -89,14 +90,15 @@ class BrokerThread:
         listeners: Iterable[str] = (),
         users: Mapping[str, str] | None = None,
         clock: str = "real",
+        faults: Sequence[RuleGiven] = (),
     ) -> ThreadCluster:
         """Replace the cluster by a new one in the same thread; existing handles become invalid.
 
-        The arguments are those of ``open_cluster``. Raises: SettingsError, PortInUseError.
+        The arguments are those of ``open_cluster``. Raises: SettingsError, FaultRuleError, PortInUseError.
         """
 
         def replace(cluster: Cluster) -> ThreadCluster:
-            cluster.start_over(topics, config, listeners, users, clock)
+            cluster.start_over(topics, config, listeners, users, clock, faults)
             return ThreadCluster(self, cluster)
 
         return self.call(replace)
@@ -285,6 +287,7 @@ def run_cluster(
     users: Mapping[str, str] | None = None,
     data_dir: str | Path | None = None,
     clock: str = "real",
+    faults: Sequence[RuleGiven] = (),
 ) -> Iterator[ThreadCluster]:
     """Run a cluster in its own thread for the duration of a ``with`` block, for code that does not use trio.
 
@@ -301,9 +304,12 @@ def run_cluster(
         data_dir: Directory that keeps topics, records, groups and transactions in the format of Kafka's log
             directories. A later cluster that opens it continues with them.
         clock: ``"real"``, or ``"manual"`` for a clock that is stopped until the test advances it.
+        faults: Initial fault rules, which ``reset`` restores: JSON forms or keyword arguments of ``faults.add``, such
+            as ``{"api": "OffsetCommit", "error": "REBALANCE_IN_PROGRESS"}``.
 
     Raises:
         SettingsError: A setting, topic, listener or other argument is invalid.
+        InvalidRule: A fault rule is invalid; also RuleExists and TooManyRules.
         PortInUseError: A listener cannot be bound.
         DataDirError: ``data_dir`` cannot be opened; also raised at the end of the block if writing to it failed.
     """
@@ -318,6 +324,7 @@ def run_cluster(
         users=users,
         data_dir=data_dir,
         clock=clock,
+        faults=faults,
     )
     try:
         yield thread.handle()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from reprlib import repr as shorten
 from typing import Any
@@ -32,6 +32,10 @@ class Problem:
     path: str
     detail: str
     possible: tuple[str, ...] = ()
+
+    def inside(self, place: str) -> Problem:
+        """Return the same problem of a rule that is part of another value, such as ``faults[0]``."""
+        return replace(self, path=f"{place}.{self.path}" if self.path else place)
 
     def __str__(self) -> str:
         what = f"{self.path}: {self.detail}" if self.path else self.detail

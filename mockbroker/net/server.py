@@ -90,6 +90,11 @@ class Server:
             self._sockets.admit = self._admit
         return self._faults
 
+    @property
+    def has_faults(self) -> bool:
+        """Whether fault rules were ever used."""
+        return self._faults is not None
+
     def _admit(self, number: int, node: int, listener: str, address: str) -> Admission | None:
         """Apply the fault rules for new connections; see ``FaultStage.admit``."""
         from mockbroker.faults.matching import NewConnection

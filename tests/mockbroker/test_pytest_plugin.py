@@ -268,6 +268,88 @@ def test_report_of_a_failed_test_shows_group_events(pytester: pytest.Pytester) -
     result.stdout.no_fnmatch_line("*cluster_thread.py:*")  # our own frames are hidden
 
 
+FAULTS = """
+    import pytest
+    from plain_client import PlainClient
+
+    REFUSED = {"api": "JoinGroup", "error": "GROUP_MAX_SIZE_REACHED"}
+    JSON_FORM = {"name": "gate", "match": {"api": "JoinGroup", "group": "h"}, "action": {"hold": True}}
+
+    def join(cluster):
+        with PlainClient(cluster.bootstrap_servers) as client:
+            return client.join("g").error_code
+
+    @pytest.mark.kafka(faults=[REFUSED])
+    def test_of_the_mark(kafka_cluster):
+        assert join(kafka_cluster) == 81
+        assert join(kafka_cluster) == 0
+        assert [state.applied for state in kafka_cluster.faults.states()] == [1]
+        kafka_cluster.reset()  # restores the rule, with new counters
+        assert join(kafka_cluster) == 81
+
+    def test_of_the_mark_is_gone(kafka_cluster):
+        assert join(kafka_cluster) == 0
+        assert kafka_cluster.faults.states() == []
+
+    def test_of_the_factory(kafka_cluster_factory):
+        assert join(kafka_cluster_factory(faults=[REFUSED])) == 81
+
+    @pytest.mark.kafka(faults=[JSON_FORM | {"optional": True}])
+    def test_optional(kafka_cluster):
+        assert join(kafka_cluster) == 0
+
+    @pytest.mark.kafka(faults=[JSON_FORM])
+    def test_never_applied(kafka_cluster):
+        assert join(kafka_cluster) == 0
+
+    def test_removed_and_never_applied(kafka_cluster):
+        with kafka_cluster.faults.error("JoinGroup", "GROUP_MAX_SIZE_REACHED", skip=1):
+            assert join(kafka_cluster) == 0
+
+    def test_in_the_factory(kafka_cluster_factory):
+        kafka_cluster_factory().faults.add(on="connect", disconnect="before")
+
+    @pytest.mark.kafka(faults=[{"group": "other", "error": "NOT_COORDINATOR"}])
+    def test_any_api(kafka_cluster):
+        assert join(kafka_cluster) == 0
+
+    @pytest.mark.kafka(faults=[JSON_FORM])
+    def test_that_fails_itself(kafka_cluster):
+        assert join(kafka_cluster) == 1
+
+    @pytest.mark.kafka(faults=[JSON_FORM])
+    def test_that_is_skipped(kafka_cluster):
+        pytest.skip("late")
+"""
+
+
+def test_rule_that_was_never_applied_fails_its_test(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(FAULTS)
+    result = run(pytester)
+    result.assert_outcomes(passed=4, failed=5, skipped=1)
+    result.stdout.fnmatch_lines(
+        [
+            "_* test_never_applied _*",
+            "fault rule gate was never applied: 0 requests matched it",
+            '  match: {"api": "JoinGroup", "group": "h"}',
+            '  action: {"hold": true}',
+            "  JoinGroup requests: 1",
+            '   * s  JoinGroup v*  client=plain  {"group_id": "g", *',
+            "  a rule that need not be applied is added with optional=True",
+            "_* test_removed_and_never_applied _*",
+            "fault rule fault-1 was never applied: 1 requests matched it",
+            '  occurrence: {"skip": 1}',
+            "_* test_in_the_factory _*",
+            "fault rule fault-1 was never applied: 0 new connections matched it",
+            "_* test_any_api _*",
+            "  requests: 1 JoinGroup",
+            "_* test_that_fails_itself _*",
+            "E *assert 0 == 1",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*Error at *")
+
+
 DYING = """
     def test_dies(kafka_cluster):
         async def die():
