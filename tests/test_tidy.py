@@ -236,7 +236,6 @@ TESTED_ELSEWHERE = {
     "mockbroker/lab/simulation/invariants/*": "tests/mockbroker/lab/simulation/test_invariants.py and test_planted.py",
     "mockbroker/net/bound_listeners": "tests/mockbroker/net/test_server.py",
     "mockbroker/net/durability": "tests/mockbroker/net/test_server_on_disk.py",
-    "mockbroker/net/sockets": "tests/mockbroker/net/test_server.py",
     "mockbroker/net/timekeeper": "tests/mockbroker/net/test_clock.py",
     "mockbroker/net/tls": "tests/mockbroker/test_security.py",
     **dict.fromkeys(

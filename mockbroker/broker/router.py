@@ -260,6 +260,11 @@ class Router:
         self.broker.client_deadlines.forget(FetchDue(ticket))
         self.broker.client_deadlines.forget(DismissDue(ticket))
 
+    def forget_connection(self, number: int) -> None:
+        """Tell the outer stages that a connection was closed. ``number``: number of the connection."""
+        for stage in self.outer_stages:
+            stage.forget_connection(number)
+
     def finish(self, effects: Effects, now: float) -> list[Outcome]:
         """Return the outcomes of effects; record changed groups and notes, and adapt responses to their versions."""
         if (self.broker.groups.dirty or self.broker.appended_partitions) and (

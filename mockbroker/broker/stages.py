@@ -47,6 +47,9 @@ class Stage:
         """
         return False
 
+    def forget_connection(self, number: int) -> None:
+        """Note that a connection was closed, after ``forget`` of its pending request. ``number``: its number."""
+
 
 @dataclass(slots=True)
 class Passage:

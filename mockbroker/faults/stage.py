@@ -251,6 +251,12 @@ class FaultStage(Stage):
         self._notify()
         return False
 
+    def forget_connection(self, number: int) -> None:
+        entry = self._affected.get(connection_ticket(number))
+        if entry is not None:
+            self._remove(entry)
+            self._notify()
+
     def _begin(self, entry: Affected, now: float) -> Effects | Call[Any]:
         """Do what an action does before a request is processed, after the delay."""
         call, fault = entry.call, entry.fault

@@ -85,6 +85,7 @@ class Connection(ABC):
         work: Remaining work on a request that is handled in slices, or None.
         muted: True while no request is served because of a throttle time or a fault.
         pace: Pace at which responses are sent, or None.
+        resetting: True if the connection is reset when it is closed.
     """
 
     __slots__ = (
@@ -100,6 +101,7 @@ class Connection(ABC):
         "peer",
         "queued",
         "requests",
+        "resetting",
         "slow",
         "stages",
         "weighed",
@@ -125,6 +127,7 @@ class Connection(ABC):
         self.work: Unfinished | None = None
         self.muted = False
         self.pace: Pace | None = None
+        self.resetting = False
 
     @property
     @abstractmethod
@@ -410,7 +413,9 @@ class Pump:
     def _answer(self, connection: Connection, reply: Reply) -> None:
         delivery = reply.delivery
         if delivery is not None:
-            connection.pace, connection.muted = delivery.pace or connection.pace, delivery.mute
+            connection.muted = delivery.mute
+            if delivery.pace is not None:
+                self._set_pace(connection, delivery.pace)
         try:
             unsent = connection.answer(reply)
         except ResponseTooLargeError as error:
@@ -427,11 +432,15 @@ class Pump:
         if delivery is not None and delivery.close:
             self._close_by_fault(connection, delivery.close, reset=delivery.reset)
 
+    def _set_pace(self, connection: Connection, pace: Pace | None) -> None:
+        """Set the pace of a connection, which also sends the rest of an earlier response."""
+        if connection.pace is not None:
+            connection.pace.finished = True
+        connection.pace = pace
+
     def _close_by_fault(self, connection: Connection, reason: str, *, reset: bool) -> None:
         """Send the unsent responses, as far as the peer accepts them, then close the connection."""
-        if reset:
-            self.flush(connection)
-            connection.reset()
+        connection.resetting = reset
         self._refuse(connection, reason)
 
     # --- sending and holding ---
@@ -518,6 +527,10 @@ class Pump:
         self.responses.hold(number, 0)
         if connection.requests.ticket is not None:
             self.router.forget(connection.requests.ticket)
+        self.router.forget_connection(number)
+        self._set_pace(connection, None)
+        if connection.resetting:
+            connection.reset()
         connection.hang_up(reason)
 
     # --- budgets of all connections ---

@@ -146,6 +146,8 @@ class SocketConnection(Connection):
         """Prepare the socket so that closing it sends a reset."""
         with suppress(OSError):
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        if isinstance(self.sock, TlsSocket):
+            self.sock.aborted = True
         self.out.clear()
 
     def regulate(self) -> None:
@@ -252,7 +254,8 @@ class Sockets:
         self._pump.open(connection)
         if admission is not None and admission.how == "mute":
             connection.muted = True
-            return
+            if listener.tls is not None:
+                return  # reading would answer the TLS handshake
         connection.watched = True
         self.watch.add(sock, connection)
 
@@ -362,7 +365,9 @@ class Sockets:
                 if late and connection.watched and not connection.queued:  # else the broker has not read it
                     log.warning("%s: closed, a request took more than %g s to arrive", connection.peer, FRAME_TIMEOUT)
                     self._pump.close(connection)
-                elif now - connection.active > FRAME_TIMEOUT and _in_handshake(connection.sock):
+                elif (
+                    not connection.muted and now - connection.active > FRAME_TIMEOUT and _in_handshake(connection.sock)
+                ):
                     log.warning("%s: closed, its TLS handshake took more than %g s", connection.peer, FRAME_TIMEOUT)
                     self._pump.close(connection)
                 elif connection.requests.ticket is None and now - connection.active > idle_limit:
@@ -384,5 +389,5 @@ def _new_nonce() -> str:
     return secrets.token_urlsafe(NONCE_BYTES)
 
 
-def _in_handshake(sock: socket.socket) -> bool:
-    return isinstance(sock, TlsSocket) and not sock.established
+def _in_handshake(connection: SocketConnection) -> bool:
+    return isinstance(connection.sock, TlsSocket) and not connection.sock.established and not connection.muted

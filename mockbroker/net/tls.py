@@ -35,9 +35,11 @@ class TlsSocket(ssl.SSLSocket):
 
     Attributes:
         established: True once the handshake is complete.
+        aborted: True if the end of the connection is not announced to the peer, because it is reset.
     """
 
     established = False
+    aborted = False
 
     def recv(self, buflen: int = 1024, flags: int = 0) -> bytes:
         try:
@@ -67,7 +69,7 @@ class TlsSocket(ssl.SSLSocket):
         return sent
 
     def close(self) -> None:
-        if self.established:
+        if self.established and not self.aborted:
             with suppress(OSError, ValueError):
                 self.unwrap()  # sends close_notify, and does not wait for the peer's
         super().close()

@@ -27,7 +27,7 @@ from kwire.messages.produce import ProduceRequest
 from kwire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kwire.records import Record, build_batch
 from kwire.schema import schema_of
-from mockbroker.base.effects import Call, Client, Effects, Reply, Ticket
+from mockbroker.base.effects import Call, Client, Close, Delivery, Effects, Pace, Reply, SendMore, Ticket, Unmute
 from mockbroker.broker.stages import Stage
 from mockbroker.net.pump import LARGE, SLICE, Connection, Pump
 
@@ -644,3 +644,230 @@ def test_handler_that_raises_closes_its_connection_only(caplog: pytest.LogCaptur
     assert "planted by a test" in broken.reason
     assert len(other.sent) == 1
     assert "internal error while handling its request" in caplog.text
+
+
+# --- connections that a fault rule has muted, paced or closed ---------------------------------------------------------
+
+
+class Link(Wire):
+    """A connection whose peer reads what the pace allows: 10 bytes for each response.
+
+    steps: what was done with the transport
+    """
+
+    def __init__(self, number: int, log: list[tuple[int, str]]) -> None:
+        super().__init__(number, log)
+        self.steps: list[str] = []
+        self.out = 0
+
+    @property
+    def unsent(self) -> int:
+        return self.out
+
+    def answer(self, reply: Reply) -> int:
+        super().answer(reply)
+        self.out += 10
+        return self.out
+
+    def send(self) -> bool:
+        sent = self.out if self.pace is None else min(self.out, self.pace.allowed)
+        self.out -= sent
+        self.steps.append(f"send {sent}")
+        if self.pace is not None:
+            self.pace.allowed -= sent
+            if not self.out:
+                self.pace.finished, self.pace = True, None
+        return True
+
+    def reset(self) -> None:
+        self.out = 0
+        self.steps.append("reset")
+
+    def hang_up(self, reason: str) -> None:
+        super().hang_up(reason)
+        self.out = 0
+        self.steps.append("close")
+
+
+class Delivering(Stage):
+    """The answer of each request is sent in the next of some ways, then as usual."""
+
+    def __init__(self, *deliveries: Delivery) -> None:
+        self.deliveries = list(deliveries)
+        self.closed: list[int] = []
+
+    def before(self, call: Call[Any], now: float) -> Call[Any]:
+        return call
+
+    def after(self, call: Call[Any], effects: Effects, now: float) -> Effects:
+        if not self.deliveries:
+            return effects
+        delivery = self.deliveries.pop(0)
+        return [replace(effect, delivery=delivery) if isinstance(effect, Reply) else effect for effect in effects]
+
+    def forget_connection(self, number: int) -> None:
+        self.closed.append(number)
+
+
+def linked(place: Place, *deliveries: Delivery) -> Link:
+    """A connection of a place whose requests pass a Delivering."""
+    link = Link(1, place.log)
+    place.pump.open(link)
+    place.harness.router.outer_stages = (Delivering(*deliveries),)
+    return link
+
+
+def about(wire: Wire) -> Ticket:
+    """A ticket of an earlier request of a connection."""
+    return Ticket(wire.number, 99, 12, 4)
+
+
+def test_requests_after_a_muting_answer_wait_for_the_unmute() -> None:
+    place = Place()
+    link = linked(place, Delivery(mute=True))
+    place.send(link, BEAT, BEAT)
+    place.turns()
+    assert (len(link.sent), link.muted) == (1, True)
+    place.pump.deliver([Unmute(about(link))])
+    place.turns()
+    assert (len(link.sent), link.muted) == (2, False)
+
+
+def test_muted_connection_does_not_keep_others_waiting() -> None:
+    place = Place()
+    link, other = linked(place, Delivery(mute=True)), Wire(2, place.log)
+    place.pump.open(other)
+    place.send(link, BEAT, BEAT)
+    place.turns()
+    place.send(other, BEAT)
+    place.turns()
+    assert (len(link.sent), len(other.sent)) == (1, 1)
+
+
+def test_unmute_of_a_closed_connection_is_ignored() -> None:
+    place = Place()
+    link = linked(place, Delivery(mute=True))
+    place.send(link, BEAT, BEAT)
+    place.turns()
+    place.pump.close(link)
+    place.pump.deliver([Unmute(about(link)), SendMore(about(link))])
+    assert place.pump.queued == 0
+    assert len(link.sent) == 1
+
+
+def test_muted_peer_that_ended_is_closed() -> None:
+    place = Place()
+    link = linked(place, Delivery(mute=True))
+    place.send(link, BEAT)
+    link.ended = True
+    place.turns()
+    assert (len(link.sent), link.closed) == (1, True)
+
+
+def test_paced_answer_is_sent_in_parts() -> None:
+    place = Place()
+    pace = Pace(allowed=4)
+    link = linked(place, Delivery(pace=pace))
+    place.send(link, BEAT, BEAT)
+    place.turns()
+    assert link.out == 16
+    for _ in range(4):
+        pace.allowed += 4
+        place.pump.deliver([SendMore(about(link))])
+        place.turns()
+    assert [step for step in link.steps if step != "send 0"] == ["send 4"] * 5  # both answers, in their order
+    assert (pace.finished, link.pace) == (True, None)
+
+
+def test_second_pace_ends_the_first() -> None:
+    place = Place()
+    first, second = Pace(allowed=4), Pace()
+    link = linked(place, Delivery(pace=first), Delivery(pace=second))
+    place.send(link, BEAT)
+    place.turns()
+    place.send(link, BEAT)
+    place.turns()
+    assert (first.finished, second.finished, link.pace) == (True, False, second)
+    second.allowed = 100
+    place.pump.deliver([SendMore(about(link))])
+    assert (second.finished, link.out) == (True, 0)
+
+
+def test_pace_ends_with_its_connection() -> None:
+    place = Place()
+    pace = Pace()
+    link = linked(place, Delivery(pace=pace))
+    place.send(link, BEAT)
+    place.turns()
+    assert not pace.finished
+    place.pump.close(link)
+    assert pace.finished
+
+
+def test_paced_peer_that_ended_gets_the_whole_answer() -> None:
+    place = Place()
+    pace = Pace(allowed=4)
+    link = linked(place, Delivery(pace=pace))
+    place.send(link, BEAT)
+    link.ended = True
+    place.turns()
+    assert not link.closed
+    pace.allowed = 6
+    place.pump.deliver([SendMore(about(link))])
+    place.turns()
+    assert (pace.finished, link.closed) == (True, True)
+
+
+def test_reset_after_an_answer_sends_the_answer_first() -> None:
+    place = Place()
+    link = linked(place, Delivery(close="cut", reset=True))
+    place.send(link, BEAT, BEAT)
+    place.turns()
+    assert (link.steps, link.reason, len(link.sent)) == (["send 10", "reset", "close"], "cut", 1)
+
+
+def test_close_without_reset_sends_the_answers_first() -> None:
+    place = Place()
+    link = linked(place, Delivery(close="cut"))
+    place.send(link, BEAT)
+    place.turns()
+    assert link.steps == ["send 10", "close"]
+
+
+def test_close_of_a_connection_needs_no_request() -> None:
+    """As a rule for new connections does it: the ticket is that of the connection."""
+    place = Place()
+    link = linked(place)
+    place.pump.deliver([Close(Ticket(link.number, 0, -1, 0), "refused", reset=True)])
+    assert (link.steps, link.reason) == (["reset", "close"], "refused")
+    place.pump.deliver([Close(Ticket(link.number, 0, -1, 0), "again")])
+    assert link.reason == "refused"
+
+
+class Syncing:
+    """A disk whose changes are durable when a test says so."""
+
+    collected = 1
+    synced = 0
+
+
+def test_reset_waits_until_the_answer_is_durable() -> None:
+    place, disk = Place(), Syncing()
+    place.pump.disk = disk
+    link = linked(place, Delivery(close="cut", reset=True))
+    place.send(link, BEAT)
+    place.turns()
+    assert (link.steps, link.closed) == ([], False)
+    disk.synced = 1
+    place.pump.release()
+    assert link.steps == ["send 10", "reset", "close"]
+
+
+def test_stages_hear_of_a_closed_connection_once() -> None:
+    place = Place()
+    link = linked(place)
+    (stage,) = place.harness.router.outer_stages
+    place.pump.close(link)
+    place.pump.close(link)
+    assert isinstance(stage, Delivering)
+    assert stage.closed == [link.number]
