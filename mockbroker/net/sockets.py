@@ -365,9 +365,7 @@ class Sockets:
                 if late and connection.watched and not connection.queued:  # else the broker has not read it
                     log.warning("%s: closed, a request took more than %g s to arrive", connection.peer, FRAME_TIMEOUT)
                     self._pump.close(connection)
-                elif (
-                    not connection.muted and now - connection.active > FRAME_TIMEOUT and _in_handshake(connection.sock)
-                ):
+                elif now - connection.active > FRAME_TIMEOUT and _in_handshake(connection):
                     log.warning("%s: closed, its TLS handshake took more than %g s", connection.peer, FRAME_TIMEOUT)
                     self._pump.close(connection)
                 elif connection.requests.ticket is None and now - connection.active > idle_limit:
