@@ -206,7 +206,7 @@ TESTED_ELSEWHERE = {
     ),
     "mockbroker/api/fault_*": "tests/mockbroker/api/test_faults.py",
     "mockbroker/api/thread_faults": "tests/mockbroker/api/test_faults.py",
-    "mockbroker/api/request_report": "tests/mockbroker/test_pytest_plugin.py",
+    "mockbroker/api/request_report": "tests/mockbroker/api/test_assertions.py",
     "mockbroker/api/unused_faults": "tests/mockbroker/test_pytest_plugin.py",
     "mockbroker/api/thread_handle": "tests/mockbroker/api/test_thread.py",
     "mockbroker/faults/affected": "tests/mockbroker/faults/test_stage.py",

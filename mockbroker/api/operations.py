@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from mockbroker.api import connections, groups, snapshots
 from mockbroker.api import records as topic_records
@@ -16,6 +16,9 @@ from mockbroker.broker.journal import Event
 from mockbroker.broker.request_log import Request
 from mockbroker.broker.router import Router
 from mockbroker.net.server import Server
+
+if TYPE_CHECKING:
+    from mockbroker.api.fault_names import ApiName
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -244,6 +247,69 @@ class ClusterOperations(Handle):
         """
         return topic_records.read(self._router.broker, topic, partition, committed=committed)
 
+    # --- assertions ---
+
+    def assert_no_commit_lost(self, group_id: str) -> None:
+        """Assert that no committed offset of a group was lost.
+
+        That is: no commit has decreased a committed offset; and the committed offset of each partition is now at least
+        as high as every offset that a commit has stored, or that a member has sent in an OffsetCommit request, also one
+        that was answered with an error or not at all. After ``set_committed``, only later commits count.
+
+        Args:
+            group_id: The group.
+
+        Raises: AssertionError, which shows the events and the OffsetCommit requests of the group; also if the group has
+            committed nothing.
+        """
+        __tracebackhide__ = True
+        _raise_problem(self._perform(lambda cluster: _lost_commits(cluster, group_id)))
+
+    def assert_owned_once(self, group_id: str, topic: str | None = None) -> None:
+        """Assert that no partition was assigned to two members of a group at the same time.
+
+        If the group is Stable, each partition must also be assigned to a member now. Assignments are those of the
+        coordinator: a client that processes records after it was evicted is not seen here.
+
+        Args:
+            group_id: The group.
+            topic: Only the partitions of this topic; None for those of all topics that were assigned.
+
+        Raises: AssertionError, which shows the events of the group; also if no partition was assigned.
+        """
+        __tracebackhide__ = True
+        _raise_problem(self._perform(lambda cluster: _shared_ownership(cluster, group_id, topic)))
+
+    def assert_requested(
+        self, api: ApiName, count: int | None = None, where: str = "", *, at_least: int | None = None
+    ) -> list[Request]:
+        """Assert how many requests of an API the cluster has received, and return them.
+
+        Args:
+            api: Kafka's name of the API.
+            count: The exact number; None for ``at_least``.
+            where: Only the requests whose body matches this expression, in the language of ``kwire capture --where``,
+                such as ``body.group_id == "billing"``.
+            at_least: The lowest number; 1 if ``count`` is not given either.
+
+        Raises:
+            AssertionError: The number differs. The message shows the requests of the API, and the events.
+            ValueError: The API or the expression is not valid, or ``count`` and ``at_least`` are both given.
+        """
+        __tracebackhide__ = True
+        if count is not None and at_least is not None:
+            raise ValueError("assert_requested needs count or at_least, not both")
+        from mockbroker.api import assertions
+
+        assertions.checked_where(api, where)
+        requests = self.requests(api)
+        matching = assertions.matching_requests(requests, where)
+        lowest = 1 if at_least is None else at_least
+        if len(matching) != count if count is not None else len(matching) < lowest:
+            expected = f"at least {lowest}" if count is None else str(count)
+            _raise_problem(assertions.wrong_number(api, requests, matching, expected, where, self.events()))
+        return [requests[index] for index in matching]
+
     # --- failover ---
 
     @operation
@@ -360,3 +426,25 @@ class ClusterOperations(Handle):
 
     def _restart(self) -> None:
         raise NotImplementedError  # implemented by Cluster
+
+
+def _lost_commits(cluster: ClusterOperations, group_id: str) -> str:
+    from mockbroker.api import assertions
+
+    topics, requests = cluster._router.broker.cluster, cluster.requests("OffsetCommit")
+    return assertions.lost_commits(group_id, cluster.events(), requests, cluster.committed(group_id), topics)
+
+
+def _shared_ownership(cluster: ClusterOperations, group_id: str, topic: str | None) -> str:
+    from mockbroker.api import assertions
+
+    broker = cluster._router.broker
+    partitions = {name: len(each.partitions) for name, each in broker.cluster.topics.items()}
+    return assertions.shared_ownership(snapshots.snapshot(broker, group_id), cluster.events(), partitions, topic)
+
+
+def _raise_problem(problem: str) -> None:
+    """Raise AssertionError if an assertion does not hold."""
+    __tracebackhide__ = True
+    if problem:
+        raise AssertionError(problem)
