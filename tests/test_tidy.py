@@ -287,6 +287,7 @@ TESTS_OF_MANY: Mapping[str, list[str]] = {  # scenarios and properties that no m
         "client/test_slow_handlers",
         "client/test_commit_before_revocation",
         "client/test_commit_after_leaving",
+        "faults/test_holds",  # what happens while a request is held
         "groups/test_documents",
         "groups/*/test_stateful",  # the machine of a type under any requests
         "groups/classic/test_size",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mockbroker.faults.parsing import parse_rule, rule_to_json, warnings
+from mockbroker.faults.parsing_action import CONNECTION_EFFECTS, REQUEST_EFFECTS
 from mockbroker.faults.rule import Action, Error, Match, Occurrence, Rule
 from mockbroker.faults.sections import InvalidRule
 
@@ -131,3 +134,21 @@ def test_other_rules_have_no_warning():
     assert warnings(parse_rule(rule())) == []
     assert warnings(parse_rule({"match": {"api": "Produce"}, "action": {"delay_ms": 1}})) == []
     assert warnings(parse_rule({"match": {"topic": "a", "group": "b"}, "action": ACTION})) == []
+
+
+# The tables of docs/faults.md.
+
+PAGE = Path(__file__).parents[3] / "docs" / "faults.md"
+TABLES = {
+    "### Conditions": [each.name for each in fields(Match)],
+    "### Occurrence": [each.name for each in fields(Occurrence)],
+    "### Actions": [*REQUEST_EFFECTS, *CONNECTION_EFFECTS, "delay_ms"],
+}
+
+
+@pytest.mark.parametrize("heading", TABLES)
+def test_table_of_the_documentation_has_every_key(heading: str) -> None:
+    _, _, section = PAGE.read_text("utf-8").partition(heading)
+    section, _, _ = section.partition("\n#")
+    found = [line.split("`")[1] for line in section.splitlines() if line.startswith("| `")]
+    assert sorted(found) == sorted(set(TABLES[heading]))
