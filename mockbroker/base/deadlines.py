@@ -7,7 +7,7 @@ majority, so memory is proportional to the number of deadlines.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Generic, TypeVar
@@ -42,6 +42,9 @@ class Deadlines(Generic[K]):
     def at(self, key: K) -> float | None:
         """Return the deadline of a key in seconds; None if it has none."""
         return self._at.get(key)
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._at)
 
     def __contains__(self, key: K) -> bool:
         return key in self._at

@@ -25,12 +25,12 @@ class Ticket:
         api_key: API key of the request.
         version: API version of the request.
         logged: Whether the request is in the request log.
+        fault: Name of the fault rule that was applied to the request; "" for none.
         received_at: The broker's time in seconds at which the request was received.
         client: Sender of the request.
         frame: The request, without the length.
         response: The response, with the length; None if there is none, or if it is no longer kept.
         answered_at: The broker's time in seconds at which the response was made; None if there is none yet.
-        fault: Name of the fault rule that was applied to the request; "" for none.
     """
 
     connection: int
@@ -38,12 +38,12 @@ class Ticket:
     api_key: int
     version: int
     logged: bool = field(default=False, compare=False, repr=False)
+    fault: str = field(default="", compare=False, repr=False)
     received_at: float = field(init=False, compare=False, repr=False)
     client: Client = field(init=False, compare=False, repr=False)
     frame: bytes = field(init=False, compare=False, repr=False)
     response: bytes | None = field(init=False, compare=False, repr=False)
     answered_at: float | None = field(init=False, compare=False, repr=False)
-    fault: str = field(init=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,6 @@ class RequestLog:
         ticket.client = call.client
         ticket.frame = frame
         ticket.response = ticket.answered_at = None
-        ticket.fault = ""
         self._entries.append(ticket)
         self._bytes += len(frame)
         while len(self._entries) > REQUESTS_KEPT or self._bytes > BYTES_KEPT:

@@ -174,6 +174,10 @@ class FaultStage(Stage):
         self.optional.clear()
         self._attach()
 
+    def drop_requests(self) -> None:
+        """Drop all delayed and held requests, because the process of the brokers has crashed."""
+        self._affected.clear()
+
     def stop(self, node: int) -> None:
         """Drop the delayed and held requests to a broker that stops; the caller closes its connections."""
         for entry in self._affected:

@@ -24,7 +24,6 @@ from mockbroker.base.release import RELEASES
 from mockbroker.base.settings import Settings
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event, Journal
-from mockbroker.broker.router import Router
 from mockbroker.lab.history.ledger import Ledger
 from mockbroker.lab.history.scheme import Scheme
 from mockbroker.lab.history.story import Story
@@ -40,7 +39,7 @@ from mockbroker.lab.simulation.disk import Disk
 from mockbroker.lab.simulation.invariants import watchers
 from mockbroker.lab.simulation.queue import Queue
 from mockbroker.lab.simulation.script import MemberScript
-from mockbroker.lab.simulation.shell import Shell
+from mockbroker.lab.simulation.shell import ObservedRouter, Shell
 from mockbroker.lab.simulation.trace import Trace
 from mockbroker.lab.simulation.watching import Watcher, Watchers
 from mockbroker.topics.model import Cluster, Node
@@ -188,7 +187,7 @@ class Coordinated(Scheme):
         for topic, count in story.topics.items():
             broker.cluster.create_topic(topic, broker.cluster.place(count, 1))
         checkers = Watchers([*watchers(2 * (REBALANCE + story.session)), self.counting])
-        self.shell = Shell(queue, self.trace, Router(broker, Journal(0.0)), checkers, None, _no_successor)
+        self.shell = Shell(queue, self.trace, ObservedRouter(broker, Journal(0.0)), checkers, None, _no_successor)
         self.shell.begin()
         self.clients = {name: self._member(number, name) for number, name in enumerate(story.groups)}
         script = MemberScript(number=len(story.groups), kind="admin", group="", topics=(), delay=HOP)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
 
 from mockbroker.broker.broker import SLICE_SIZE
 from mockbroker.lab.simulation.dice import Dice
@@ -63,7 +65,49 @@ def calm(seed: int, events: int) -> Script:
     return _script("calm", Dice("calm", seed), seed, events, ["leave", "grow", "look"])
 
 
-SCHEMES: Mapping[str, Callable[[int, int], Script]] = {"swarm": swarm, "lite": lite, "calm": calm}
+def rules(seed: int, events: int) -> Script:
+    """Return a script of the scheme swarm whose broker also has fault rules."""
+    return replace(swarm(seed, events), scheme="rules", rules=_rules(Dice("rules", seed)))
+
+
+SCHEMES: Mapping[str, Callable[[int, int], Script]] = {"swarm": swarm, "lite": lite, "calm": calm, "rules": rules}
+ERRORS: Mapping[str, list[str]] = {  # retriable errors by API
+    "JoinGroup": ["COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"],
+    "SyncGroup": ["REBALANCE_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"],
+    "Heartbeat": ["REBALANCE_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"],
+    "ConsumerGroupHeartbeat": ["COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR"],
+    "OffsetCommit": ["COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR"],
+    "OffsetFetch": ["COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR"],
+    "FindCoordinator": ["COORDINATOR_NOT_AVAILABLE"],
+}
+MOST_RULES = 4
+
+
+def _rules(dice: Dice) -> tuple[Mapping[str, Any], ...]:
+    """Return random fault rules."""
+    return tuple(_rule(dice, number) for number in range(dice.whole(1, MOST_RULES)))
+
+
+def _rule(dice: Dice, number: int) -> Mapping[str, Any]:
+    api = dice.pick(list(ERRORS))
+    when = dice.pick(["before", "after"])
+    action = dice.pick(
+        [
+            {"error": dice.pick(ERRORS[api])},
+            {"delay_ms": dice.whole(1, 2_000), "jitter_ms": dice.whole(0, 500), "when": when},
+            {"disconnect": dice.pick(["before", "after", "mid-response"])},
+            {"no_response": True, "when": when},
+            {"hold": True, "when": when},
+        ]
+    )
+    occurrence = {
+        "skip": dice.below(20),
+        "every": dice.whole(1, 10),
+        "probability": dice.pick([0.2, 1]),
+        "seed": dice.below(1_000),
+        "times": dice.whole(1, 10),
+    }
+    return {"name": f"rule-{number}", "match": {"api": api}, "occurrence": occurrence, "action": action}
 
 
 def _script(scheme: str, dice: Dice, seed: int, events: int, kinds: list[str]) -> Script:

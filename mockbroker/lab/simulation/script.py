@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Any
 
 from mockbroker.broker.broker import SLICE_SIZE
 
@@ -120,6 +121,7 @@ class Script:
         members: scripts of the clients.
         faults: faults, sorted by ``at``.
         slice_size: number of elements of a request that are handled before other requests are handled.
+        rules: fault rules of the broker in JSON form, which apply until the faults end.
     """
 
     seed: int
@@ -133,6 +135,7 @@ class Script:
     members: tuple[MemberScript, ...]
     faults: tuple[Fault, ...]
     slice_size: int = SLICE_SIZE
+    rules: tuple[Mapping[str, Any], ...] = ()
 
     def lines(self) -> list[str]:
         """Return the script as lines of text for a reader."""
@@ -144,5 +147,6 @@ class Script:
             f"slices of {self.slice_size} elements",
             f"topics {' '.join(f'{name}:{count}' for name, count in self.topics.items())}",
             *map(str, self.members),
+            *(f"rule {dict(rule)}" for rule in self.rules),
             *map(str, self.faults),
         ]

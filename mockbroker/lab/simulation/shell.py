@@ -13,12 +13,15 @@ from math import inf, nextafter
 from typing import Any
 
 from kwire.apikeys import ApiKey
-from mockbroker.base.effects import Call, Effects, Reply, Ticket
+from mockbroker.base.effects import Call, Effects, Proceed, Reply, Ticket
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker import failover
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.broker.router import Outcome, Router
+from mockbroker.faults.rule import Rule
+from mockbroker.faults.rules import Rules
+from mockbroker.faults.stage import FaultStage
 from mockbroker.lab.simulation import network
 from mockbroker.lab.simulation.dice import Dice
 from mockbroker.lab.simulation.disk import Disk
@@ -27,6 +30,7 @@ from mockbroker.lab.simulation.queue import Queue
 from mockbroker.lab.simulation.trace import Trace
 from mockbroker.lab.simulation.watching import Broken, Watchers
 from mockbroker.lab.simulation.words import describe_request, describe_response
+from mockbroker.net.connection import ANONYMOUS
 from mockbroker.net.pump import Connection, Pump
 
 LOOK_EVERY = 32  # minimum number of events between two inspections of the whole state
@@ -89,7 +93,8 @@ class SimulatedConnection(Connection):
         assert call is not None
         self.requests.ticket = None
         self._shell.answered(call, reply.response)
-        self._answers.append((call, reply.response))
+        if reply.delivery is None or reply.delivery.alter is None:  # else the client cannot read it
+            self._answers.append((call, reply.response))
         return len(self._answers)
 
     def send(self) -> bool:
@@ -133,6 +138,39 @@ class ObservedPump(Pump):
         raise error
 
 
+class ObservedRouter(Router):
+    """The broker's router with hooks for the checkers, for requests that a fault rule has delayed or held.
+
+    Attributes:
+        shell: the process of the brokers.
+    """
+
+    shell: Shell
+
+    def _handle(self, call: Call[Any], now: float) -> Effects:
+        self.shell.proceed(call, now)
+        return super()._handle(call, now)
+
+    def _proceed(self, proceed: Proceed, now: float) -> list[Outcome]:
+        call = self.shell.waiting.get(proceed.ticket)
+        if call is None:
+            return super()._proceed(proceed, now)
+        outcomes = super()._proceed(proceed, now)
+        self.shell.handled(call, now)
+        return outcomes
+
+    def finish(self, effects: Effects, now: float) -> list[Outcome]:
+        """Report responses to the checkers that fault rules keep from being sent now, after the journal events."""
+        outcomes = super().finish(effects, now)
+        sent = {id(outcome.ticket) for outcome in outcomes if isinstance(outcome, Reply)}
+        for effect in effects:
+            if isinstance(effect, Reply) and effect.ticket.fault and id(effect.ticket) not in sent:
+                call = self.shell.waiting.get(effect.ticket)
+                if call is not None:
+                    self.shell.answered(call, effect.response)
+        return outcomes
+
+
 class Shell:
     """The simulated process of all brokers.
 
@@ -158,7 +196,7 @@ class Shell:
         self,
         queue: Queue,
         trace: Trace,
-        router: Router,
+        router: ObservedRouter,
         watchers: Watchers,
         disk: Disk | None,
         successor: Callable[[Disk], Broker],
@@ -167,6 +205,8 @@ class Shell:
         self.queue = queue
         self.trace = trace
         self.router = router
+        router.shell = self
+        self._faults = FaultStage(router, lambda _: ANONYMOUS)
         self.watchers = watchers
         self.disk = disk
         self.network = Network(queue, self)
@@ -178,6 +218,7 @@ class Shell:
         self._successor = successor
         self.waiting: dict[Ticket, Call[Any]] = {}
         self.served: Call[Any] | None = None
+        self._begun: set[Ticket] = set()  # requests that no fault rule has kept from being handled
         self._slices = slices or Dice("slices")
         self._unsent: deque[tuple[int, Answer]] = (
             deque()
@@ -242,6 +283,8 @@ class Shell:
     def handled(self, call: Call[Any], now: float) -> None:
         """Report to the checkers that a request, or a slice of it, was handled."""
         self.served = None
+        if call.ticket not in self._begun:  # a fault rule has answered or held it
+            return
         for handled in self.watchers.handled:
             handled(self.broker, call, now)
 
@@ -251,18 +294,28 @@ class Shell:
             now, f"{call.client.client_id}>{call.client.node} {describe_request(call.ticket.api_key, call.request)}"
         )
         self.waiting[call.ticket] = call
+        if not self.rules:  # else it is known later whether a rule passes the request on
+            self.proceed(call, now)
+
+    def proceed(self, call: Call[Any], now: float) -> None:
+        """Report to the checkers that a request is about to be handled, unless a fault rule prevents it."""
+        self.served = call
+        self._begun.add(call.ticket)
         for before in self.watchers.before:
             before(self.broker, call, now)
 
     def answered(self, call: Call[Any], response: Any) -> None:
         """Report to the checkers that a request has a response, which may still wait for the disk."""
-        del self.waiting[call.ticket]
+        if self.waiting.pop(call.ticket, None) is None:  # reported when a fault rule delayed or held it
+            return
+        if call.ticket not in self._begun:  # a fault rule has answered it
+            return
         for answered in self.watchers.answered:
             answered(self.broker, call, response, self.now)
 
     def send(self, wire: network.Wire, call: Call[Any], response: Any) -> None:
         """Send a response to the client, and report to the checkers that the response was sent."""
-        for acknowledged in self.watchers.acknowledged:
+        for acknowledged in self.watchers.acknowledged if call.ticket in self._begun else ():
             acknowledged(self.broker, call, response, self.now)
         if not wire.cut:
             answer = describe_response(call.ticket.api_key, response)
@@ -289,6 +342,8 @@ class Shell:
         """
         ticket = outcome.ticket
         call = self.waiting.get(ticket)
+        if call is None and ticket.fault:
+            return
         if call is None:
             raise Broken(
                 "I7", f"response to {ticket}, which is not pending: it already had a response, or was never received"
@@ -342,7 +397,9 @@ class Shell:
         self._life += 1
         connections = list(self.pump.connections.values())
         self.pump = ObservedPump(self)
+        self._faults.drop_requests()
         self.waiting.clear()
+        self._begun.clear()
         self._unsent.clear()
         self._tick_at = inf
         for connection in connections:
@@ -365,6 +422,22 @@ class Shell:
         self.watchers.notify("restarted", self.broker, now)
         self.turn()
 
+    # --- fault rules ---
+
+    @property
+    def rules(self) -> Rules:
+        """The fault rules of the broker."""
+        return self._faults.rules
+
+    def add_rule(self, rule: Rule) -> None:
+        """Add a fault rule of the broker."""
+        self._faults.add(rule)
+
+    def remove_rules(self) -> None:
+        """Remove all fault rules, and release what they hold."""
+        if len(self._faults.rules):
+            self.change(self._faults.remove("*", self.now)[1])
+
     # --- brokers that stop and restart ---
 
     def change(self, effects: Effects) -> None:
@@ -378,6 +451,7 @@ class Shell:
         """Make a broker unreachable and close its connections."""
         self.away[node] = None
         self.pump.stop(node)
+        self._faults.stop(node)
         for connection in list(self.pump.connections.values()):
             if connection.requests.node == node:
                 self.pump.close(connection)

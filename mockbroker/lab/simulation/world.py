@@ -8,8 +8,9 @@ from mockbroker.base.release import RELEASES
 from mockbroker.base.settings import Settings
 from mockbroker.broker import failover
 from mockbroker.broker.broker import Broker
+from mockbroker.broker.handlers import HANDLERS
 from mockbroker.broker.journal import Journal
-from mockbroker.broker.router import Router
+from mockbroker.faults.parsing import parse_rule
 from mockbroker.groups.classic.rules import NEW_MEMBER_TIMEOUT
 from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.lab.simulation import liveness
@@ -25,7 +26,7 @@ from mockbroker.lab.simulation.disk import Disk
 from mockbroker.lab.simulation.invariants import watchers
 from mockbroker.lab.simulation.queue import Queue
 from mockbroker.lab.simulation.script import Fault, MemberScript, Script
-from mockbroker.lab.simulation.shell import Shell
+from mockbroker.lab.simulation.shell import ObservedRouter, Shell
 from mockbroker.lab.simulation.trace import Trace
 from mockbroker.lab.simulation.watching import Broken, Watchers
 from mockbroker.topics.model import NO_LEADER, OFFSETS_TOPIC, Cluster, Node
@@ -70,12 +71,14 @@ class World:
         self.shell = Shell(
             self.queue,
             self.trace,
-            Router(broker, Journal(0.0)),
+            ObservedRouter(broker, Journal(0.0)),
             Watchers(watchers(self.recovery_time)),
             disk,
             broker_on,
             Dice("slices of time", script.seed),
         )
+        for rule in script.rules:
+            self.shell.add_rule(parse_rule(rule, HANDLERS))
         self.clients = [self._client(KINDS[each.kind], each) for each in script.members]
         admin = MemberScript(number=len(script.members), kind="admin", group="", topics=())
         if script.members:
@@ -304,6 +307,7 @@ class World:
         self.shell.broker.frozen_metadata.clear()
         for node in list(self.shell.away):
             self._broker_back(node)
+        self.shell.remove_rules()
         late = [client.stands for client in self.clients]
         readers = [client for client in self.clients if isinstance(client, Reader) and client.up]
         late += [client.polls_at for client in readers]  # work postponed until the next poll

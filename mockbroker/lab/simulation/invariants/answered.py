@@ -52,6 +52,8 @@ class Answered(Watcher):
 
     def inspect(self, broker: Broker, now: float) -> None:
         for ticket, (call, since) in self._asked.items():
+            if ticket.fault:  # a fault rule may keep it from being answered
+                continue
             if now - since > self._longest and not self._forgotten(broker, call):
                 raise self.broken(f"{APIS[ticket.api_key].name} {ticket} has had no response for {now - since:.3f} s")
 

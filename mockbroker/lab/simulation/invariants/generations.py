@@ -97,7 +97,7 @@ class Generations(Watcher):
         if key == ApiKey.SYNC_GROUP and not response.error_code:
             self._settled[group] = max(call.request.generation_id, self._settled.get(group, 0))
         if key == ApiKey.JOIN_GROUP and not response.error_code:
-            if current:
+            if current and not call.ticket.fault:  # a fault rule may have held the response
                 self._rises(group, response.generation_id)
         elif key == ApiKey.CONSUMER_GROUP_HEARTBEAT and not response.error_code:
             member = response.member_id
@@ -105,6 +105,8 @@ class Generations(Watcher):
                 self._members.pop((group, member), None)
                 return
             before = self._members.get((group, member), 0)
+            if call.ticket.fault and response.member_epoch < before:  # a fault rule may have held the response
+                return
             if response.member_epoch < before and call.request.member_epoch:
                 raise self.broken(
                     f"{member} of {group} was in epoch {before}, but got the lower epoch {response.member_epoch}"

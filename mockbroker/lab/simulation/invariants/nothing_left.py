@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mockbroker.base.timers import SWEEP
+from mockbroker.base.timers import SWEEP, StageDue
 from mockbroker.broker.broker import Broker
 from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.groups.consumer.state import ConsumerGroup
@@ -24,6 +24,7 @@ class NothingLeft(Watcher):
                 self._of_classic(classic)
         most = len(broker.groups) + len(broker.transactions) + len(broker.fetch_purgatory.pending) + 1
         most += len(broker.loading) + len(broker.cluster.nodes)
+        most += sum(isinstance(key, StageDue) for key in broker.deadlines)  # of fault rules
         if len(broker.deadlines) > most:
             raise self.broken(f"{len(broker.deadlines)} deadlines exceed the limit of {most}")
 

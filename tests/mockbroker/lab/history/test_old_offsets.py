@@ -14,14 +14,13 @@ from kwire.messages.offset_fetch import OffsetFetchRequest
 from mockbroker.base.settings import Settings
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Journal
-from mockbroker.broker.router import Router
 from mockbroker.lab.history.old_offsets import OldOffsets, offset_of
 from mockbroker.lab.history.zookeeper import ZooKeeper
 from mockbroker.lab.simulation.dice import Dice
 from mockbroker.lab.simulation.disk import Disk
 from mockbroker.lab.simulation.network import Link, Wire
 from mockbroker.lab.simulation.queue import Queue
-from mockbroker.lab.simulation.shell import Shell
+from mockbroker.lab.simulation.shell import ObservedRouter, Shell
 from mockbroker.lab.simulation.trace import Trace
 from mockbroker.lab.simulation.watching import Watchers
 from mockbroker.topics.model import OFFSETS_TOPIC, Node
@@ -41,7 +40,7 @@ class World:
         self.broker = Broker([Node(0, "127.0.0.1", 9092)], Settings.parse({}), Dice("ids").uuid)
         self.broker.cluster.create_topic("t", self.broker.cluster.place(3, 1))
         self.broker.cluster.create_topic("u", self.broker.cluster.place(1, 1))
-        router = Router(self.broker, Journal(0.0), old.handlers)
+        router = ObservedRouter(self.broker, Journal(0.0), old.handlers)
         self.shell = Shell(self.queue, Trace(), router, Watchers([]), None, self._no_successor)
         self.connection = self.shell.network.connect(self, Link(), 0, "client")
         self.answers: list[Any] = []
@@ -181,5 +180,5 @@ def test_errors_of_old_and_new_offsets(version):
 
 def test_the_usual_broker_refuses_the_old_way():
     world = World()
-    world.shell.router.handlers = Router(world.broker, Journal(0.0)).handlers
+    world.shell.router.handlers = ObservedRouter(world.broker, Journal(0.0)).handlers
     assert world.commit(OLD, {("t", 0): 1}) == {("t", 0): ErrorCode.UNSUPPORTED_VERSION}

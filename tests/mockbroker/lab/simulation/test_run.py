@@ -18,6 +18,7 @@ from mockbroker.lab.simulation.run import repeated, run
 from mockbroker.lab.simulation.schemes import SCHEMES, swarm
 from mockbroker.lab.simulation.script import Fault
 from mockbroker.lab.simulation.shrink import Shrinker
+from mockbroker.lab.simulation.world import World
 from tests.mockbroker.lab.simulation.planted import BUGS
 
 PARTS, SEEDS, EVENTS = 10, amount(40, 300), 400
@@ -49,12 +50,24 @@ def planted(name: str, patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_no_invariant_is_violated(part):
-    for seed in range(part, SEEDS, PARTS):
-        outcome = run(swarm(seed, EVENTS))
+@pytest.mark.parametrize("scheme", ["swarm", "rules"])
+def test_no_invariant_is_violated(scheme, part):
+    seeds = SEEDS if scheme == "swarm" else SEEDS // 2
+    for seed in range(part, seeds, PARTS):
+        outcome = run(SCHEMES[scheme](seed, EVENTS))
         assert not outcome.broken, (
-            f"mockbroker simulate --seed {seed} --events {EVENTS}: {outcome.broken} {outcome.text}"
+            f"mockbroker simulate --scheme {scheme} --seed {seed} --events {EVENTS}: {outcome.broken} {outcome.text}"
         )
+
+
+def test_fault_rules_are_applied():
+    applied = 0
+    for seed in range(5):
+        world = World(SCHEMES["rules"](seed, EVENTS))
+        rules = list(world.shell.rules)
+        world.run()
+        applied += sum(rule.counters.applied for rule in rules)
+    assert applied
 
 
 @pytest.mark.parametrize(
