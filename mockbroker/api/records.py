@@ -244,6 +244,8 @@ def _read_partition(partition: Partition, *, committed: bool) -> Iterator[Record
         if committed and not partition.is_committed(batch):
             continue
         for record in batch.records():
+            if record.offset < log.start:
+                continue  # deleted, in a batch with records that are kept
             yield Record(
                 value=record.value,
                 key=record.key,

@@ -11,13 +11,26 @@ import trio
 from mockbroker.api.cluster import Cluster
 from mockbroker.base.settings import Settings
 from mockbroker.broker.broker import Broker
+from mockbroker.broker.request_log import RequestLog
 from mockbroker.control.access import Access
 from mockbroker.control.feed import Feed
 from mockbroker.control.problems import Refused
 
 T = TypeVar("T")
 KIND = "mock"
-CAPABILITIES = ("clock", "events", "groups", "reset")
+CAPABILITIES = (
+    "brokers",
+    "clock",
+    "connections",
+    "events",
+    "faults",
+    "groups",
+    "moves",
+    "requests",
+    "reset",
+    "topics",
+    "transactions",
+)
 
 
 class Slots:
@@ -79,9 +92,20 @@ class Control:
         return self.cluster._router.broker
 
     @property
+    def request_log(self) -> RequestLog:
+        """The latest requests of Kafka clients."""
+        return self.cluster._router.requests
+
+    @property
     def connection_count(self) -> int:
         """Number of connections of Kafka clients."""
         return len(self.cluster._server.connections)
+
+    def watch_faults(self) -> None:
+        """Wake the waiting tasks also when a fault rule is applied or holds a request."""
+        changed = self.cluster._server.faults.changed
+        if self.feed.wake not in changed:
+            changed.append(self.feed.wake)
 
     def stop(self) -> None:
         """Answer waits with 503, and end streams."""

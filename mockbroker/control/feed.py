@@ -68,14 +68,14 @@ class Feed:
         for number in range(after + 1, journal.last_id + 1):
             yield self.json(journal.events[number - kept], number)
 
-    def latest(self, count: int, group: str) -> list[dict[str, Any]]:
-        """Return the latest events of a group, at most ``count`` of them, oldest first."""
+    def latest(self, count: int, group: str | None = None) -> list[dict[str, Any]]:
+        """Return the latest events, of one group or of all, at most ``count`` of them, oldest first."""
         journal = self._cluster.journal
         found: list[dict[str, Any]] = []
         for index in range(len(journal.events) - 1, -1, -1):
             if len(found) == count:
                 break
-            if journal.events[index].group == group:
+            if group in (None, journal.events[index].group):
                 found.append(self.json(journal.events[index], journal.first_id + index))
         return found[::-1]
 

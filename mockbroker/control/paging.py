@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from mockbroker.control.problems import NotPossible
 from mockbroker.control.routes import Answer, Call
 from mockbroker.faults.sections import Problem
 
+T = TypeVar("T", str, int)
 
-def page(call: Call, ids: Iterable[str], item: Callable[[str], Any]) -> Answer:
+
+def page(call: Call, ids: Iterable[T], item: Callable[[T], Any]) -> Answer:
     """Return the page that a request asks for.
 
     Args:

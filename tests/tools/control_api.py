@@ -36,7 +36,8 @@ class Api:
     async def ask(self, method: str, path: str, body: Any = None, **options: Any) -> httpx.Response:
         """Send a request, with a JSON body if there is one; return the response, which the document must allow."""
         if body is not None:
-            options["json"] = body
+            options["content"] = json.dumps(body)
+            options["headers"] = {"Content-Type": "application/json", **options.get("headers", {})}
         with trio.fail_after(PATIENCE):
             response = await self.client.request(method, path, **options)
         check_response(response)

@@ -53,12 +53,15 @@ GROUP = Object(
 )
 GROUPS = listed(GROUP)
 TIMED_OUT = Object({"group": Null(GROUP), "events": Items(EVENT)}, further=Anything())
+EVICT_PARAMETERS = (Parameter("reason", Text(), "reason for the journal", ""),)
 CONDITIONS = (
     Parameter("state", Text(tuple(STATES)), "state of the group; any state but Dead if absent"),
     Parameter("members", Whole(), "number of members"),
     Parameter("min_generation", Whole(), "minimum of its generation or epoch"),
     TIMEOUT,
 )
+REASON = Object(optional={"reason": Text()})
+NEW_OFFSETS = Object({"offsets": Items(Object({"topic": Text(), "partition": Whole(), "offset": Whole()}))})
 _Names = Mapping[UUID, str]
 
 
@@ -99,6 +102,25 @@ async def wait(control: Control, call: Call) -> Answer:
         f"the group did not meet the condition within {query['timeout_ms']} ms",
         more={"group": found, "events": control.feed.latest(EVENTS_SHOWN, group_id)},
     )
+
+
+async def rebalance(control: Control, call: Call) -> Answer:
+    """Answer POST /v1/groups/{group}/rebalance."""
+    control.cluster.rebalance(call.path["group"], call.body.get("reason", ""))
+    return await read(control, call)
+
+
+async def evict(control: Control, call: Call) -> Answer:
+    """Answer DELETE /v1/groups/{group}/members/{member}."""
+    control.cluster.evict(call.path["group"], call.path["member"], call.query["reason"])
+    return Answer()
+
+
+async def set_offsets(control: Control, call: Call) -> Answer:
+    """Answer PUT /v1/groups/{group}/offsets."""
+    offsets = {(each["topic"], each["partition"]): each["offset"] for each in call.body["offsets"]}
+    control.cluster.set_committed(call.path["group"], offsets)
+    return await read(control, call)
 
 
 def existing(control: Control, group_id: str) -> CoordinatedGroup:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+from golden import ROOT
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from tools.control_api import control_api
 
@@ -35,3 +38,9 @@ def test_every_capability_belongs_to_a_route() -> None:
 def test_status_codes_of_a_route() -> None:
     reset = next(route for route in ROUTES if route.path == "/v1/reset")
     assert status_codes(reset) == [400, 401, 403, 408, 409, 413, 415, 421, 422, 503]
+
+
+def test_the_documented_table_has_every_route() -> None:
+    text = (ROOT / "docs" / "control-api.md").read_text("utf-8")
+    rows = [line for line in text.splitlines() if re.match(r"\| `[A-Z]+ /", line)]
+    assert rows == [f"| `{route.method} {route.path}` | {route.summary} |" for route in ROUTES]

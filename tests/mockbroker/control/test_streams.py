@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 import trio
 from tools.control_api import PATIENCE, Api, control_api, event_stream
 
 from kwire.messages.offset_commit import OffsetCommitRequest
 from mockbroker.control import streams
+from mockbroker.net.in_process import InProcessConnection
 
 
-async def commit(api: Api, group: str) -> None:
+async def commit(api: Api, group: str, connection: InProcessConnection | None = None) -> None:
     """Make an event of a group: a commit."""
     partition = OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=1)
     topic = OffsetCommitRequest.Topic(name="t", partitions=[partition])
-    await api.cluster.connect().ask(OffsetCommitRequest(group_id=group, topics=[topic]), 8)
+    request = OffsetCommitRequest(group_id=group, topics=[topic])
+    await (connection or api.cluster.connect()).ask(request, 8)
 
 
 async def test_new_events_arrive() -> None:
@@ -82,18 +86,22 @@ async def test_the_number_of_streams_is_limited() -> None:
 
 async def test_a_client_that_reads_nothing_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mockbroker.control.server.SEND_TIMEOUT", 0.1)
-    async with control_api() as api, event_stream(api):
-        with trio.fail_after(PATIENCE):
+    async with control_api() as api, event_stream(api) as stream:
+        stream.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)  # else it grows to megabytes
+        connection = api.cluster.connect()
+        with trio.fail_after(3 * PATIENCE):
             while api.server.control.streams.taken:
                 for _ in range(20):
-                    await commit(api, "g" * 30_000)
+                    await commit(api, "g" * 30_000, connection)
                 await trio.sleep(0.001)
 
 
 async def test_a_client_that_reads_nothing_does_not_delay_the_end() -> None:
-    async with control_api() as api, event_stream(api):
-        for _ in range(500):
-            await commit(api, "g" * 30_000)
+    async with control_api() as api, event_stream(api) as stream:
+        stream.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        connection = api.cluster.connect()
+        for _ in range(300):
+            await commit(api, "g" * 30_000, connection)
             await trio.sleep(0)
         began = trio.current_time()
         api.server.stop()

@@ -204,3 +204,38 @@ async def test_a_wait_is_unavailable_when_the_server_stops() -> None:
         while not api.server.control.waiters.taken:
             await trio.sleep(0.001)
         api.server.stop()
+
+
+async def test_a_member_is_evicted() -> None:
+    async with control_api() as api:
+        member_id = await join(api)
+        path = f"/v1/groups/g/members/{segment(member_id)}"
+        assert await api.status("DELETE", f"{path}?reason=flaky") == 204
+        assert (await api.get("/v1/groups/g"))["members"] == []
+        assert "flaky" in (await api.get("/v1/events", kind="expire"))["items"][0]["reason"]
+        assert await api.status("DELETE", path) == 404
+        assert await api.status("DELETE", "/v1/groups/none/members/x") == 404
+
+
+async def test_a_rebalance_is_forced() -> None:
+    async with control_api() as api:
+        await join(api)
+        assert (await api.post("/v1/groups/g/rebalance", {"reason": "why"}))["state"] == "PreparingRebalance"
+        assert "why" in (await api.get("/v1/events", kind="rebalance"))["items"][-1]["reason"]
+        assert await api.status("POST", "/v1/groups/none/rebalance") == 404
+        await commit(api, "empty")
+        assert await api.status("POST", "/v1/groups/empty/rebalance") == 409
+
+
+async def test_committed_offsets_are_set() -> None:
+    async with control_api() as api:
+        offsets = {
+            "offsets": [{"topic": "t", "partition": 0, "offset": 5}, {"topic": "t", "partition": 1, "offset": 6}]
+        }
+        response = await api.ask("PUT", "/v1/groups/g/offsets", offsets)
+        assert response.status_code == 200
+        assert [each["offset"] for each in response.json()["offsets"]] == [5, 6]
+        wrong = {"offsets": [{"topic": "none", "partition": 0, "offset": 5}]}
+        assert await api.status("PUT", "/v1/groups/g/offsets", wrong) == 404
+        wrong = {"offsets": [{"topic": "t", "partition": 0, "offset": -1}]}
+        assert await api.status("PUT", "/v1/groups/g/offsets", wrong) == 422

@@ -1,0 +1,73 @@
+"""Brokers: stop, kill and start them, and freeze their metadata; move leaders and coordinators."""
+
+from __future__ import annotations
+
+from mockbroker.control.control import Control
+from mockbroker.control.problems import NotPossible, Refused
+from mockbroker.control.resources.server import brokers
+from mockbroker.control.routes import Answer, Call
+from mockbroker.control.shapes import Object, Text, Whole
+from mockbroker.faults.sections import Problem
+
+LONGEST_NOTICE_MS = 86_400_000
+ACTION = Object(
+    {"action": Text(("stop", "kill", "start", "freeze_metadata", "thaw_metadata"))},
+    {"noticed_after_ms": Whole(0, LONGEST_NOTICE_MS)},
+)
+TARGET = Object({"broker": Whole()})
+LEADER = Object({"topic": Text(), "partition": Whole(), "leader": Whole(-1)})
+COORDINATOR = Object({"group": Text(), "coordinator": Whole(-1)})
+
+
+async def act(control: Control, call: Call) -> Answer:
+    """Answer POST /v1/brokers/{broker}."""
+    node = _id_of(call.path["broker"])
+    if node not in _ids(control):
+        raise Refused(404, f"this broker does not exist: the broker ids are {', '.join(map(str, _ids(control)))}")
+    action, cluster = call.body["action"], control.cluster
+    if action != "kill" and "noticed_after_ms" in call.body:
+        raise NotPossible([Problem("noticed_after_ms", f"the action {action} does not have it", ("kill",))])
+    if action == "stop":
+        cluster.stop_broker(node)
+    elif action == "kill":
+        cluster.kill_broker(node, call.body.get("noticed_after_ms", 0) / 1000)
+    elif action == "start":
+        cluster.start_broker(node)
+    elif action == "freeze_metadata":
+        cluster.freeze_metadata(node)
+    else:
+        cluster.thaw_metadata(node)
+    control.feed.wake()
+    return Answer(next(each for each in brokers(control) if each["id"] == node))
+
+
+async def move_leader(control: Control, call: Call) -> Answer:
+    """Answer POST /v1/topics/{topic}/partitions/{partition}/leader."""
+    topic, index = call.path["topic"], _id_of(call.path["partition"])
+    control.cluster.move_leader(topic, index, _target(control, call))
+    leader = control.broker.cluster.topics[topic].partitions[index].leader
+    return Answer({"topic": topic, "partition": index, "leader": leader})
+
+
+async def move_coordinator(control: Control, call: Call) -> Answer:
+    """Answer POST /v1/groups/{group}/coordinator."""
+    group_id = call.path["group"]
+    control.cluster.move_coordinator(group_id, _target(control, call))
+    return Answer({"group": group_id, "coordinator": control.cluster.coordinator(group_id)})
+
+
+def _target(control: Control, call: Call) -> int:
+    node: int = call.body["broker"]
+    if node not in _ids(control):
+        raise NotPossible([Problem("broker", f"broker {node} does not exist", tuple(map(str, _ids(control))))])
+    return node
+
+
+def _ids(control: Control) -> list[int]:
+    return [node.node_id for node in control.cluster.nodes]
+
+
+def _id_of(segment: str) -> int:
+    """Return a number in a path; -1 if it is not a number."""
+    value = Whole().parse(segment)
+    return value if isinstance(value, int) else -1

@@ -1,0 +1,166 @@
+"""Fault rules and presets."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from mockbroker.api.faults import FaultState
+from mockbroker.api.wait import EVENTS_SHOWN
+from mockbroker.control.control import Control
+from mockbroker.control.paging import page
+from mockbroker.control.problems import NotPossible, Refused
+from mockbroker.control.routes import TIMEOUT, Answer, Call, Parameter
+from mockbroker.control.shapes import Anything, Flag, Items, MapOf, Object, Text, Whole, listed
+from mockbroker.faults.presets import PRESETS
+from mockbroker.faults.sections import InvalidRule, Problem
+
+FAULT = Object(
+    {
+        "name": Text(),
+        "matched": Whole(),
+        "applied": Whole(),
+        "holding": Whole(),
+        "exhausted": Flag(),
+        "warnings": Items(MapOf(Text())),
+    },
+    name="Fault",
+    further=Anything(),
+)
+FAULTS = listed(FAULT)
+RULE = Object(
+    optional={
+        "name": Text(),
+        "match": MapOf(Anything()),
+        "occurrence": MapOf(Anything()),
+        "action": MapOf(Anything()),
+    },
+    name="Rule",
+    further=Anything(),
+)
+REMOVE_PARAMETERS = (Parameter("name", Text(), "only rules with this name, which may have `*` and `?`", "*"),)
+WAIT_PARAMETERS = (
+    Parameter("applied", Whole(1), "number of requests that the rule was applied to"),
+    Parameter("holding", Whole(1), "number of requests that the rule holds"),
+    TIMEOUT,
+)
+RELEASE = Object(optional={"count": Whole(1)})
+RELEASED = Object({"released": Whole()})
+PRESET = Object({"name": Text(), "description": Text(), "parameters": MapOf(MapOf(Anything()))}, name="Preset")
+PRESETS_LIST = listed(PRESET)
+PARAMETERS = Object(further=Anything())
+ADDED = Object({"faults": Items(Text())})
+
+
+async def read_all(control: Control, call: Call) -> Answer:
+    """Answer GET /v1/faults."""
+    states = {each.name: each for each in control.cluster.faults.states()}
+    return page(call, states, lambda name: states[name].to_json())
+
+
+async def read(control: Control, call: Call) -> Answer:
+    """Answer GET /v1/faults/{fault}."""
+    return Answer(control.cluster.faults.state(call.path["fault"]).to_json())
+
+
+async def add(control: Control, call: Call) -> Answer:
+    """Answer POST /v1/faults."""
+    try:
+        state = control.cluster.faults.add_rule(dict(call.body))
+    except InvalidRule as error:
+        raise NotPossible(error.problems) from error
+    return Answer(state.to_json(), {"Location": f"/v1/faults/{quote(state.name, safe='')}"})
+
+
+async def put(control: Control, call: Call) -> Answer:
+    """Answer PUT /v1/faults/{fault}."""
+    try:
+        state = control.cluster.faults.put_rule(call.path["fault"], dict(call.body))
+    except InvalidRule as error:
+        raise NotPossible(error.problems) from error
+    return Answer(state.to_json())
+
+
+async def remove(control: Control, call: Call) -> Answer:
+    """Answer DELETE /v1/faults/{fault}."""
+    name = call.path["fault"]
+    control.cluster.faults.state(name)  # raises UnknownFaultError
+    control.cluster.faults.remove(name)
+    return Answer()
+
+
+async def remove_all(control: Control, call: Call) -> Answer:
+    """Answer DELETE /v1/faults."""
+    control.cluster.faults.remove(call.query["name"])
+    return Answer()
+
+
+async def release(control: Control, call: Call) -> Answer:
+    """Answer POST /v1/faults/{fault}/release."""
+    return Answer({"released": control.cluster.faults.release(call.path["fault"], call.body.get("count"))})
+
+
+async def wait(control: Control, call: Call) -> Answer:
+    """Answer GET /v1/faults/{fault}/wait."""
+    name, query = call.path["fault"], call.query
+    faults = control.cluster.faults
+    if query["applied"] is None and query["holding"] is None:
+        raise NotPossible([Problem("", "expected applied or holding", ("applied", "holding"))])
+
+    def is_met() -> FaultState | None:
+        state = faults.state(name)
+        met = state.applied >= (query["applied"] or 0) and state.holding >= (query["holding"] or 0)
+        return state if met else None
+
+    control.watch_faults()
+    found = await control.wait(is_met, query["timeout_ms"])
+    if found is not None:
+        return Answer(found.to_json())
+    state = faults.state(name)
+    raise Refused(
+        504,
+        f"the rule did not meet the condition within {query['timeout_ms']} ms: it has matched {state.matched}, "
+        f"was applied to {state.applied} and holds {state.holding} requests",
+        more={"fault": state.to_json(), "events": control.feed.latest(EVENTS_SHOWN)},
+    )
+
+
+async def read_presets(control: Control, call: Call) -> Answer:  # noqa: ARG001
+    """Answer GET /v1/presets."""
+    items = [
+        {
+            "name": preset.name,
+            "description": preset.description,
+            "parameters": {
+                name: {
+                    "kind": each.kind,
+                    "description": each.description,
+                    "default": each.default,
+                    "required": each.required,
+                    **({"options": list(each.options)} if each.options else {}),
+                }
+                for name, each in preset.parameters.items()
+            },
+        }
+        for preset in PRESETS.values()
+    ]
+    return Answer({"items": items, "next": None})
+
+
+async def apply_preset(control: Control, call: Call) -> Answer:
+    """Answer POST /v1/presets/{preset}: add its rules, all of them or none."""
+    preset = PRESETS.get(call.path["preset"])
+    if preset is None:
+        raise Refused(404, f"this preset does not exist: the presets are {', '.join(PRESETS)}")
+    faults, added = control.cluster.faults, list[str]()
+    form: dict[str, Any] = dict(call.body)
+    try:
+        for rule in preset.rules(form):
+            added.append(faults.add_rule(rule).name)
+    except BaseException as error:
+        for name in added:
+            faults.remove(name)
+        if isinstance(error, InvalidRule):
+            raise NotPossible(error.problems) from error
+        raise
+    return Answer({"faults": added})

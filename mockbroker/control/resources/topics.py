@@ -1,0 +1,190 @@
+"""Topics and their records."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from mockbroker.api.records import Record
+from mockbroker.api.records import partition as find_partition
+from mockbroker.base.errors import ConflictError
+from mockbroker.base.settings import MAX_PARTITIONS, SettingsError
+from mockbroker.control.control import Control
+from mockbroker.control.paging import page
+from mockbroker.control.problems import NotPossible
+from mockbroker.control.routes import Answer, Call, Parameter, paging
+from mockbroker.control.shapes import Either, Flag, Items, MapOf, Null, Number, Object, Text, Whole, listed
+from mockbroker.faults.sections import Problem
+
+PARTITION = Object({"partition": Whole(), "leader": Whole(-1), "start": Whole(), "end": Whole()})
+TOPIC = Object(
+    {"name": Text(), "id": Text(), "internal": Flag(), "partitions": Items(PARTITION), "config": MapOf(Null(Text()))},
+    name="Topic",
+)
+TOPICS = listed(TOPIC)
+NEW_TOPIC = Object(
+    {"name": Text()},
+    {
+        "partitions": Whole(1, MAX_PARTITIONS),
+        "config": MapOf(Either((Text(), Flag(), Number()), "a string, a number, true or false")),
+    },
+    name="NewTopic",
+)
+DATA = Null(Either((Text(), Object({"base64": Text()})), 'a string, null or {"base64": ...}'))
+HEADERS = Items(Object({"key": Text(), "value": DATA}))
+NEW_RECORD = Object(
+    optional={
+        "key": DATA,
+        "value": DATA,
+        "partition": Whole(0, MAX_PARTITIONS),
+        "headers": Either((HEADERS, MapOf(DATA)), "an object, or a list of objects with key and value"),
+        "timestamp_ms": Whole(),
+    }
+)
+NEW_RECORDS = Object({"records": Items(NEW_RECORD)})
+OFFSETS = Object({"offsets": Items(Whole())})
+RECORD = Object(
+    {
+        "partition": Whole(),
+        "offset": Whole(),
+        "timestamp_ms": Whole(-1),
+        "key": DATA,
+        "value": DATA,
+        "headers": HEADERS,
+    },
+    name="Record",
+)
+RECORDS = listed(RECORD)
+RECORDS_PARAMETERS = (
+    Parameter("partition", Whole(), "only records of this partition"),
+    Parameter("offset", Whole(), "only records from this offset on"),
+    Parameter("committed", Flag(), "only records that a consumer with `read_committed` gets", False),
+    *paging(),
+)
+DELETE_PARAMETERS = (
+    Parameter("partition", Whole(), "the partition; required"),
+    Parameter("before", Whole(-1), "delete the records before this offset; -1 for all records; required"),
+)
+
+
+async def read_all(control: Control, call: Call) -> Answer:
+    """Answer GET /v1/topics."""
+    topics = control.broker.cluster.topics
+    return page(call, topics, lambda name: _topic(control, name))
+
+
+async def create(control: Control, call: Call) -> Answer:
+    """Answer POST /v1/topics."""
+    name = call.body["name"]
+    partitions = call.body.get("partitions", control.broker.settings.num_partitions)
+    try:
+        control.cluster.create_topic(name, partitions, call.body.get("config"))
+    except SettingsError as error:
+        if isinstance(error, ConflictError):
+            raise
+        raise NotPossible([Problem("", str(error))]) from error
+    return Answer(_topic(control, name), {"Location": f"/v1/topics/{quote(name, safe='')}"})
+
+
+async def delete(control: Control, call: Call) -> Answer:
+    """Answer DELETE /v1/topics/{topic}."""
+    control.cluster.delete_topic(call.path["topic"])
+    return Answer()
+
+
+async def read_records(control: Control, call: Call) -> Answer:
+    """Answer GET /v1/topics/{topic}/records."""
+    query, first = call.query, call.query["offset"] or 0
+    records = control.cluster.records(call.path["topic"], query["partition"], committed=query["committed"])
+    found = {f"{each.partition}:{each.offset}": each for each in records if each.offset >= first}
+    return page(call, found, lambda cursor: _record_json(found[cursor]))
+
+
+async def append(control: Control, call: Call) -> Answer:
+    """Answer POST /v1/topics/{topic}/records."""
+    problems: list[Problem] = []
+    records = [_record(form, f"records[{at}]", problems) for at, form in enumerate(call.body["records"])]
+    if problems:
+        raise NotPossible(problems)
+    return Answer({"offsets": control.cluster.produce(call.path["topic"], records)})
+
+
+async def delete_records(control: Control, call: Call) -> Answer:
+    """Answer DELETE /v1/topics/{topic}/records."""
+    topic, partition, before = call.path["topic"], call.query["partition"], call.query["before"]
+    if missing := [Problem(name, "missing") for name in ("partition", "before") if call.query[name] is None]:
+        raise NotPossible(missing)
+    find_partition(control.broker, topic, partition)
+    try:
+        control.cluster.delete_records(topic, partition, before)
+    except ConflictError:
+        raise
+    except ValueError as error:
+        raise NotPossible([Problem("before", str(error))]) from error
+    return Answer()
+
+
+def _topic(control: Control, name: str) -> dict[str, Any]:
+    topic = control.broker.cluster.topics[name]
+    return {
+        "name": name,
+        "id": str(topic.topic_id),
+        "internal": topic.internal,
+        "partitions": [
+            {"partition": each.index, "leader": each.leader, "start": each.log.start, "end": each.log.end}
+            for each in topic.partitions
+        ],
+        "config": dict(topic.configs),
+    }
+
+
+def _record(form: Mapping[str, Any], path: str, problems: list[Problem]) -> Record:
+    """Return a record of its JSON form; what is wrong is added to ``problems``."""
+    headers = form.get("headers", [])
+    if isinstance(headers, dict):
+        headers = [{"key": key, "value": value} for key, value in headers.items()]
+    read = []
+    for at, header in enumerate(headers):
+        name = _data(header["key"], f"{path}.headers[{at}].key", problems)
+        value = _data(header["value"], f"{path}.headers[{at}].value", problems)
+        read.append(((name or b"").decode("utf-8", "replace"), value))
+    return Record(
+        value=_data(form.get("value"), f"{path}.value", problems),
+        key=_data(form.get("key"), f"{path}.key", problems),
+        headers=read,
+        timestamp=form.get("timestamp_ms"),
+        partition=form.get("partition"),
+    )
+
+
+def _data(value: Any, path: str, problems: list[Problem]) -> bytes | None:
+    try:
+        if isinstance(value, dict):
+            return base64.b64decode(value["base64"], validate=True)
+        return None if value is None else str(value).encode()
+    except (binascii.Error, ValueError) as error:
+        kind = "base64" if isinstance(value, dict) else "Unicode text"
+        problems.append(Problem(path, f"this is not {kind}: {error.__class__.__name__}"))
+        return None
+
+
+def _record_json(record: Record) -> dict[str, Any]:
+    return {
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp,
+        "key": _json(record.key),
+        "value": _json(record.value),
+        "headers": [{"key": key, "value": _json(value)} for key, value in record.headers],
+    }
+
+
+def _json(data: bytes | None) -> Any:
+    """Return bytes as text if they are UTF-8, else as base64."""
+    try:
+        return None if data is None else data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data or b"").decode()}

@@ -1,0 +1,99 @@
+"""Fault rules and presets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+from tools.control_api import Api, control_api
+
+from kwire.messages.metadata import MetadataRequest
+
+HOLD = {"name": "h", "match": {"api": "Metadata"}, "action": {"hold": True}}
+ERROR = {"name": "e", "match": {"api": "Heartbeat"}, "action": {"error": "REBALANCE_IN_PROGRESS"}}
+
+
+async def ask(api: Api) -> None:
+    await api.cluster.connect().ask(MetadataRequest(topics=[]), 9)
+
+
+async def test_rules_are_added_replaced_and_removed() -> None:
+    async with control_api() as api:
+        response = await api.ask("POST", "/v1/faults", ERROR)
+        assert (response.status_code, response.headers["location"]) == (201, "/v1/faults/e")
+        assert (response.json()["matched"], response.json()["exhausted"]) == (0, False)
+        assert await api.status("POST", "/v1/faults", ERROR) == 409
+        assert (
+            await api.status("PUT", "/v1/faults/e", {"action": {"delay_ms": 5}, "match": {"api": "Heartbeat"}}) == 200
+        )
+        assert (await api.get("/v1/faults/e"))["action"] == {"delay_ms": 5}
+        assert await api.status("PUT", "/v1/faults/t1-x", {**ERROR, "name": "t1-x"}) == 200
+        assert [each["name"] for each in (await api.get("/v1/faults"))["items"]] == ["e", "t1-x"]
+        assert await api.status("DELETE", "/v1/faults?name=t1-*") == 204
+        assert await api.status("DELETE", "/v1/faults/t1-x") == 404
+        assert await api.status("DELETE", "/v1/faults/e") == 204
+        assert (await api.get("/v1/faults"))["items"] == []
+
+
+async def test_an_impossible_rule_says_where_and_what_is_possible() -> None:
+    async with control_api() as api:
+        response = await api.ask(
+            "POST", "/v1/faults", {"match": {"api": "Heartbeet"}, "action": {"delay_ms": 1}, "x": 1}
+        )
+        assert response.status_code == 422
+        errors = {error["path"]: error["possible"] for error in response.json()["errors"]}
+        assert "Heartbeat" in errors["match.api"]
+        assert "x" in errors
+        assert await api.status("PUT", "/v1/faults/e", {}) == 422
+
+
+async def test_held_requests_are_released() -> None:
+    async with control_api() as api:
+        await api.post("/v1/faults", HOLD)
+        async with trio.open_nursery() as nursery:
+            found: list[Any] = []
+
+            async def wait() -> None:
+                found.append(await api.get("/v1/faults/h/wait", holding=1))
+
+            nursery.start_soon(wait)
+            while not api.server.control.waiters.taken:
+                await trio.sleep(0.001)
+            nursery.start_soon(ask, api)
+            while not found:
+                await trio.sleep(0.001)
+            assert found[0]["holding"] == 1
+            assert await api.post("/v1/faults/h/release", {"count": 1}) == {"released": 1}
+        assert await api.post("/v1/faults/h/release") == {"released": 0}
+        assert (await api.get("/v1/faults/h/wait", applied=1))["applied"] == 1
+
+
+async def test_a_wait_that_runs_out_has_the_rule_and_events() -> None:
+    async with control_api() as api:
+        await api.post("/v1/faults", ERROR)
+        response = await api.ask("GET", "/v1/faults/e/wait?applied=1&timeout_ms=1")
+        assert response.status_code == 504
+        assert (response.json()["fault"]["name"], response.json()["events"]) == ("e", [])
+        assert await api.status("GET", "/v1/faults/e/wait") == 422
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", ""), ("GET", "/wait?applied=1"), ("POST", "/release"), ("DELETE", "")]
+)
+async def test_an_unknown_rule_is_not_found(method: str, path: str) -> None:
+    async with control_api() as api:
+        assert await api.status(method, f"/v1/faults/none{path}") == 404
+
+
+async def test_presets_add_their_rules_or_none() -> None:
+    async with control_api() as api:
+        presets = {each["name"]: each for each in (await api.get("/v1/presets"))["items"]}
+        assert presets["zombie-member"]["parameters"]["client_id"]["required"] is True
+        added = await api.post("/v1/presets/zombie-member", {"client_id": "c", "name": "z"})
+        rules = [each["name"] for each in (await api.get("/v1/faults"))["items"]]
+        assert added["faults"] == rules
+        assert await api.status("POST", "/v1/presets/zombie-member", {"client_id": "c", "name": "z"}) == 409
+        assert [each["name"] for each in (await api.get("/v1/faults"))["items"]] == rules
+        assert await api.status("POST", "/v1/presets/zombie-member", {}) == 422
+        assert await api.status("POST", "/v1/presets/none", {}) == 404

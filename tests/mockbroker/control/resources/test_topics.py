@@ -1,0 +1,108 @@
+"""Topics and records."""
+
+from __future__ import annotations
+
+import pytest
+from tools.control_api import control_api
+
+
+async def test_a_topic_is_created_and_deleted() -> None:
+    async with control_api(config={"num.partitions": 3}) as api:
+        response = await api.ask("POST", "/v1/topics", {"name": "a.b", "config": {"cleanup.policy": "compact"}})
+        assert (response.status_code, response.headers["location"]) == (201, "/v1/topics/a.b")
+        topic = response.json()
+        assert (topic["name"], len(topic["partitions"]), topic["config"]) == ("a.b", 3, {"cleanup.policy": "compact"})
+        assert await api.status("POST", "/v1/topics", {"name": "a.b"}) == 409
+        names = [each["name"] for each in (await api.get("/v1/topics"))["items"]]
+        assert names == ["__consumer_offsets", "t", "a.b"]
+        assert await api.status("DELETE", "/v1/topics/a.b") == 204
+        assert await api.status("DELETE", "/v1/topics/a.b") == 404
+        assert await api.status("DELETE", "/v1/topics/__consumer_offsets") == 409
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"name": "a/b"},
+        {"name": ""},
+        {"name": "x", "partitions": 0},
+        {"name": "x", "config": {"nope": 1}},
+        {"partitions": 1},
+        {"name": "x\ud800"},
+    ],
+)
+async def test_an_impossible_topic(body: object) -> None:
+    async with control_api() as api:
+        assert await api.status("POST", "/v1/topics", body) == 422
+
+
+async def test_records_are_text_or_base64() -> None:
+    async with control_api() as api:
+        records = [
+            {"key": "k", "value": "ä", "partition": 1, "headers": {"h": "v"}, "timestamp_ms": 7},
+            {"value": None, "partition": 1, "timestamp_ms": 8},
+            {"value": {"base64": "/w=="}, "partition": 1, "headers": [{"key": "h", "value": None}], "timestamp_ms": 9},
+        ]
+        assert await api.post("/v1/topics/t/records", {"records": records}) == {"offsets": [0, 1, 2]}
+        items = (await api.get("/v1/topics/t/records", partition=1))["items"]
+        assert items == [
+            {
+                "partition": 1,
+                "offset": 0,
+                "timestamp_ms": 7,
+                "key": "k",
+                "value": "ä",
+                "headers": [{"key": "h", "value": "v"}],
+            },
+            {"partition": 1, "offset": 1, "timestamp_ms": 8, "key": None, "value": None, "headers": []},
+            {
+                "partition": 1,
+                "offset": 2,
+                "timestamp_ms": 9,
+                "key": None,
+                "value": {"base64": "/w=="},
+                "headers": [{"key": "h", "value": None}],
+            },
+        ]
+
+
+async def test_pages_of_records() -> None:
+    async with control_api() as api:
+        api.cluster.produce("t", [str(number) for number in range(6)])
+        values, after = [], None
+        while True:
+            page = await api.get("/v1/topics/t/records", limit=4, **({"after": after} if after else {}))
+            values += [each["value"] for each in page["items"]]
+            if (after := page["next"]) is None:
+                break
+        assert values == ["0", "2", "4", "1", "3", "5"]
+        page = await api.get("/v1/topics/t/records", offset=2, committed="true")
+        assert [each["value"] for each in page["items"]] == ["4", "5"]
+
+
+async def test_records_are_deleted() -> None:
+    async with control_api() as api:
+        api.cluster.produce("t", ["a", "b", "c"], partition=0)
+        assert await api.status("DELETE", "/v1/topics/t/records?partition=0&before=2") == 204
+        assert [each["offset"] for each in (await api.get("/v1/topics/t/records"))["items"]] == [2]
+        assert await api.status("DELETE", "/v1/topics/t/records?partition=0&before=9") == 422
+        assert await api.status("DELETE", "/v1/topics/t/records?partition=0") == 422
+        assert await api.status("DELETE", "/v1/topics/t/records?partition=7&before=0") == 404
+
+
+@pytest.mark.parametrize(
+    "record", [{"value": {"base64": "?"}}, {"value": 1}, {"val": "x"}, {"key": "\ud800"}, {"headers": [1]}]
+)
+async def test_an_impossible_record_appends_nothing(record: object) -> None:
+    async with control_api() as api:
+        response = await api.ask("POST", "/v1/topics/t/records", {"records": [{"value": "x"}, record]})
+        assert response.status_code == 422
+        assert response.json()["errors"][0]["path"].startswith("records[1].")
+        assert api.cluster.records("t") == []
+
+
+async def test_records_of_an_unknown_topic_are_not_found() -> None:
+    async with control_api() as api:
+        assert await api.status("GET", "/v1/topics/none/records") == 404
+        assert await api.status("GET", "/v1/topics/t/records?partition=9") == 404
+        assert await api.status("POST", "/v1/topics/none/records", {"records": []}) == 404
