@@ -217,6 +217,7 @@ TESTED_ELSEWHERE = {
     ),
     "mockbroker/faults/fields": "tests/mockbroker/faults/test_applicability.py",
     "mockbroker/faults/malformed": "tests/mockbroker/faults/test_applicability.py and test_parsing_action.py",
+    "mockbroker/faults/preset": "tests/mockbroker/faults/test_presets.py",
     "mockbroker/faults/rule": "tests/mockbroker/faults/test_parsing.py",
     "mockbroker/faults/sections": "tests/mockbroker/faults/test_parsing.py",
     "mockbroker/groups/coordinated": "tests/mockbroker/groups/test_changes.py",

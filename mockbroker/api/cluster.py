@@ -81,7 +81,7 @@ class Cluster(ClusterOperations):
         """The fault rules, which make the cluster misbehave on command."""
         from mockbroker.api.faults import Faults
 
-        return Faults(self._server)
+        return Faults(self._server, self)
 
     @property
     def has_faults(self) -> bool:

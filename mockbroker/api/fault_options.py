@@ -112,6 +112,56 @@ class RuleOptions(RequestConditions, total=False):
 
 
 RuleGiven: TypeAlias = RuleOptions | Mapping[str, Any]  # keyword arguments of ``add``, or the JSON form of a rule
+
+
+class PresetParameters(TypedDict, total=False):
+    """The parameters of presets; docs/presets.md lists those of each preset. Times are those of the broker's clock.
+
+    Attributes:
+        name: Name of the rule, or the start of the names of the rules.
+        times: Number of requests that each rule applies to, or ``"always"``.
+        duration_ms: Milliseconds after which the rules apply no more, and what they hold is released.
+        group: Group id, with the wildcards ``*`` and ``?``.
+        client_id: Client id, with wildcards.
+        topic: Name of the topic, with wildcards except in ``unclean-leader-election``.
+        transactional_id: Transactional id, with wildcards.
+        partition: Index of the partition.
+        broker: Id of the broker.
+        every: Of the heartbeats, every n-th is answered with the error.
+        form: Form of malformed batch.
+        count: How many times more the batches are sent.
+        id: Schema id.
+        point: Whether the first EndTxn is lost before it is processed, or its response after that.
+        throttle_ms: Milliseconds of each throttle.
+        delay_ms: Milliseconds of each delay.
+        jitter_ms: Upper bound of random milliseconds that are added.
+        down_ms: Milliseconds for which a broker is stopped.
+        pause_ms: Milliseconds until the next broker is stopped.
+        records: Number of records that are lost.
+    """
+
+    name: str
+    times: int | Literal["always"]
+    duration_ms: int
+    group: str
+    client_id: str
+    topic: str
+    transactional_id: str
+    partition: int
+    broker: int
+    every: int
+    form: Literal["crc", "magic", "record_count", "decompression_bomb"]
+    count: int
+    id: int
+    point: Literal["before", "after"]
+    throttle_ms: int
+    delay_ms: int
+    jitter_ms: int
+    down_ms: int
+    pause_ms: int
+    records: int
+
+
 OCCURRENCE = frozenset(Occurrence.__annotations__)
 MATCH = frozenset(RequestConditions.__annotations__) - OCCURRENCE - {"name", "optional"} | {"api", "on", "address"}
 

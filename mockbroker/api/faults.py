@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, Literal, Self, TypeVar, Unpack
 
 import trio
 
-from mockbroker.api.fault_names import ApiName, ErrorName, MalformName
-from mockbroker.api.fault_options import RequestConditions, RuleOptions, rule_form
-from mockbroker.api.operations import Handle, operation
+from mockbroker.api.fault_names import ApiName, ErrorName, MalformName, PresetName
+from mockbroker.api.fault_options import PresetParameters, RequestConditions, RuleOptions, rule_form
+from mockbroker.api.fault_steps import step_of
+from mockbroker.api.operations import ClusterOperations, Handle, operation
 from mockbroker.api.wait import WaitTimeoutError, event_report
 from mockbroker.base.errors import NotFoundError
 from mockbroker.broker.handlers import HANDLERS
 from mockbroker.faults.parsing import parse_rule, rule_to_json, warnings
+from mockbroker.faults.preset import DURATION, Preset
+from mockbroker.faults.presets import PRESETS
 from mockbroker.faults.rules import ActiveRule
+from mockbroker.faults.script import Step
 from mockbroker.faults.stage import FaultStage
 from mockbroker.net.server import Server
 
@@ -24,6 +29,10 @@ WAIT_TIMEOUT = 10.0  # seconds; the default of wait_applied and wait_holding
 
 class UnknownFaultError(NotFoundError):
     """Raised for the name of a fault rule that does not exist."""
+
+
+class UnknownPresetError(NotFoundError):
+    """Raised for the name of a preset that does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,6 +214,61 @@ class FaultOperations(Handle, Generic[F]):
         """Add a rule that sends malformed responses. See ``add``."""
         return self.add(api=api, malform=malform, parameters=parameters or {}, **conditions)
 
+    def preset(
+        self, preset: PresetName, /, *, optional: bool = False, **parameters: Unpack[PresetParameters]
+    ) -> list[str]:
+        """Apply a preset: rules and changes to the cluster for a common failure; return the names of its rules.
+
+        It lasts until its parameters end it, or until ``remove`` with its name, which also undoes what lasts: a stopped
+        broker is started, and outdated metadata is replaced by current metadata.
+
+        Args:
+            preset: Name of the preset, such as ``"rebalance-storm"``.
+            optional: Whether no rule of the preset need be applied.
+            parameters: Parameters of the preset, as docs/presets.md lists them.
+
+        Raises:
+            UnknownPresetError: There is no preset of this name.
+            InvalidRule: A parameter is not valid. The message names each problem and what is possible instead.
+            RuleExists: A rule or a preset of this name exists: use the parameter ``name``.
+            TooManyRules: ``mockbroker.faults.max.rules`` is reached.
+            FailoverError, UnknownTopicError, InternalTopicError: A change to the cluster is not possible.
+        """
+        return self.add_preset(preset, dict(parameters), optional=optional)
+
+    @operation
+    def presets(self) -> list[Preset]:
+        """Return all presets, with their descriptions and parameters."""
+        return list(PRESETS.values())
+
+    @operation
+    def add_preset(self, preset: str, form: object, *, optional: bool = False) -> list[str]:
+        """Apply a preset with parameters in JSON form; return the names of its rules. See ``preset``.
+
+        Args:
+            preset: Name of the preset.
+            form: The JSON object of the parameters.
+            optional: Whether no rule of the preset need be applied.
+        """
+        if (found := PRESETS.get(preset)) is None:
+            raise UnknownPresetError(f"preset {preset} does not exist; existing presets: {', '.join(PRESETS)}")
+        values = found.values(form)
+        rules = [parse_rule(each, HANDLERS) for each in found.build(values)]
+        name, names = str(values["name"]), [rule.name for rule in rules]
+        scripts = self._stage.scripts
+        scripts.check(name)
+        broker = self._server.router.broker
+        phases = found.phases(values, sorted(broker.cluster.broker_ids))
+        steps = [step_of(self._owner, broker, phase) for phase in phases]
+        if names and (duration := values.get(DURATION)) is not None:
+            end = partial(self._end_rules, names)
+            steps.append(Step(0.0, duration / 1000, _nothing, end, ("", "the rules of the preset apply no more")))
+        self._stage.add_all(rules)
+        if optional:
+            self._stage.optional.update(names)
+        scripts.start(name, names, steps, self._now)
+        return names
+
     @operation
     def add_rule(self, form: object, *, optional: bool = False) -> FaultState:
         """Add a rule in JSON form, and return its state. Raises: InvalidRule, RuleExists, TooManyRules; see ``add``.
@@ -242,10 +306,16 @@ class FaultOperations(Handle, Generic[F]):
     def remove(self, name: str = "*") -> list[str]:
         """Remove rules and release what they hold; return their names.
 
+        The name of a preset removes all of its rules, and undoes its changes to the cluster.
+
         Args:
-            name: Name of the rules, which may have the wildcards ``*`` and ``?``.
+            name: Name of the rules or presets, which may have the wildcards ``*`` and ``?``.
         """
+        scripts = self._stage.scripts.remove(name, self._now)
         names, effects = self._stage.remove(name, self._now)
+        for rule in (rule for script in scripts for rule in script.rules):
+            more_names, more_effects = self._stage.remove(rule, self._now)
+            names, effects = [*names, *more_names], [*effects, *more_effects]
         self._perform_effects(effects)
         return names
 
@@ -272,6 +342,11 @@ class FaultOperations(Handle, Generic[F]):
     # On the object that owns the rules:
 
     _stage: FaultStage
+    _server: Server
+    _owner: ClusterOperations
+
+    def _end_rules(self, names: list[str]) -> None:
+        self._perform_effects(self._stage.end(names, self._now))
 
     @property
     def _now(self) -> float:
@@ -300,11 +375,16 @@ class FaultOperations(Handle, Generic[F]):
         )
 
 
+def _nothing() -> None:
+    """Do nothing, where a step has only an end."""
+
+
 class Faults(FaultOperations[Fault]):
     """The fault rules of a ``Cluster``, for use in its trio run."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, cluster: ClusterOperations) -> None:
         self._server = server
+        self._owner = cluster
         self._stage = server.faults
         self._waiting = trio.lowlevel.ParkingLot()
         self._stage.changed.append(self._wake)

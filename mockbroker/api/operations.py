@@ -387,6 +387,26 @@ class ClusterOperations(Handle):
         self._server.perform(failover.move_leader(broker, moved, node, self._server.clock.read()))
 
     @operation
+    def lose_records(self, topic: str, partition: int, count: int) -> int:
+        """Elect an unclean leader of a partition, which lacks the last records; return the new log end offset.
+
+        The leader is another running replica, if there is one. The leader epoch increases, and the lost offsets are
+        assigned again. A consumer whose position is after the end gets OFFSET_OUT_OF_RANGE, or learns of the truncation
+        by the leader epoch (KIP-320). Committed offsets are not changed.
+
+        Args:
+            topic: The topic, which must exist.
+            partition: Index of the partition.
+            count: Number of records that are lost; more if a batch contains the first of them, at most all.
+
+        Raises: UnknownTopicError; InternalTopicError; ValueError if ``count`` is negative.
+        """
+        now = self._server.clock.read()
+        end, effects = topic_records.lose_records(self._router.broker, topic, partition, count, now)
+        self._server.perform(effects)
+        return end
+
+    @operation
     def freeze_metadata(self, *nodes: int) -> None:
         """Freeze the metadata that brokers return (brokers, leaders and coordinators) until ``thaw_metadata``.
 

@@ -11,6 +11,7 @@ from kwire.records.batch import batches, build_batch, read_batch
 from mockbroker.base.effects import Effects
 from mockbroker.base.errors import ConflictError, NotFoundError
 from mockbroker.base.settings import MAX_PARTITIONS, SettingsError
+from mockbroker.broker import failover
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.delayed_fetch import complete_delayed_fetches
 from mockbroker.topics import configs as topic_configs
@@ -135,6 +136,28 @@ def delete_records(broker: Broker, topic: str, index: int, before: int) -> tuple
         )
     log.delete_before(log.end if before == -1 else before)
     return log.start, complete_delayed_fetches(broker, [target])
+
+
+def lose_records(broker: Broker, topic: str, index: int, count: int, now: float) -> tuple[int, Effects]:
+    """Elect an unclean leader of a partition, which lacks the last records.
+
+    Args:
+        broker: The state of the cluster.
+        topic: Name of the topic.
+        index: Index of the partition.
+        count: Number of records that are lost; more if a batch contains the first of them, at most all.
+        now: The broker's time in seconds.
+
+    Returns:
+        The log end offset, and the responses to pending Fetch requests.
+
+    Raises: UnknownTopicError; InternalTopicError; ValueError if ``count`` is negative.
+    """
+    target = _partition(_not_internal(_topic(broker, topic), "truncated"), index)
+    if count < 0:
+        raise ValueError(f"cannot lose {count} records of {topic}-{index}: expected 0 or more")
+    effects = failover.elect_unclean(broker, target, count, now)
+    return target.log.end, effects
 
 
 def produce(broker: Broker, topic: str, records: Sequence[Record], now_ms: int) -> tuple[list[int], Effects]:

@@ -71,8 +71,8 @@ class EventKind(StrEnum):
     LOAD = "load", "A new coordinator has read the group from the offsets topic."
     FAULT = (
         "fault",
-        "A fault rule is applied to a request or a connection; `fault` is the name of the rule, `reason` the API and "
-        "the action.",
+        "A fault rule is applied to a request or a connection, or a preset changes the cluster; `fault` is the name of "
+        "the rule or the preset, `reason` the API and the action, or the change.",
     )
     RELEASE = "release", "Requests that a fault rule has held are released; `fault` names the rule."
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -73,5 +74,18 @@ class StageDue:
     ticket: Ticket
 
 
-Due: TypeAlias = str | FetchDue | SweepDue | TransactionDue | DismissDue | LoadDue | LossDue | StageDue
+@dataclass(frozen=True, slots=True)
+class ScriptDue:
+    """The next step of a script, such as the next restart of a rolling restart.
+
+    Attributes:
+        name: Name of the script.
+        run: Function that does the step: takes the broker's time in seconds; None in a key that is only compared.
+    """
+
+    name: str
+    run: Callable[[float], None] | None = field(default=None, compare=False)
+
+
+Due: TypeAlias = str | FetchDue | SweepDue | TransactionDue | DismissDue | LoadDue | LossDue | StageDue | ScriptDue
 SWEEP = SweepDue()

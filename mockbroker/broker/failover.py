@@ -137,6 +137,28 @@ def elect(broker: Broker, partition: Partition, now: float, *, unclean: bool) ->
     return ErrorCode.NONE, _lead(broker, partition, preferred, now)
 
 
+def elect_unclean(broker: Broker, partition: Partition, lost: int, now: float) -> Effects:
+    """Make a replica the leader that lacks the last records, or the same broker if there is no other live replica.
+
+    Offsets of the lost records are assigned again. Committed offsets are not changed, so they may be after the end of
+    the log. Source: Kafka's unclean.leader.election.enable.
+
+    Args:
+        broker: The state of the cluster.
+        partition: The partition, not of an internal topic.
+        lost: Number of records that are lost; more if a batch contains the first of them, at most all.
+        now: The broker's time in seconds.
+    """
+    partition.truncate(max(partition.log.end - lost, partition.log.start))
+    return _lead(broker, partition, other_replica(broker, partition), now)
+
+
+def other_replica(broker: Broker, partition: Partition) -> int:
+    """Return the first live replica that is not the leader; the leader if there is no other."""
+    others = (node for node in partition.replicas if node in broker.cluster.nodes and node != partition.leader)
+    return next(others, partition.leader)
+
+
 def check_running(broker: Broker, node: int) -> None:
     """Check that a broker is running. Raises: FailoverError."""
     if node not in broker.cluster.nodes or LossDue(node) in broker.deadlines:

@@ -29,7 +29,7 @@ from mockbroker.base.effects import (
 )
 from mockbroker.base.release import Release
 from mockbroker.base.response_limit import ResponseTooLargeError
-from mockbroker.base.timers import DismissDue, FetchDue, LoadDue, LossDue, StageDue, SweepDue, TransactionDue
+from mockbroker.base.timers import DismissDue, FetchDue, LoadDue, LossDue, ScriptDue, StageDue, SweepDue, TransactionDue
 from mockbroker.broker import failover
 from mockbroker.broker.authentication import Token
 from mockbroker.broker.broker import Broker
@@ -244,6 +244,10 @@ class Router:
                 return self.finish(failover.handle_broker_loss(self.broker, node, now), now)
             case StageDue(ticket):
                 return self.finish(self._stage_due(ticket, now), now)
+            case ScriptDue(_, run):
+                if run is not None:
+                    run(now)  # it delivers its own effects
+                return self.finish([], now)
             case SweepDue():
                 return self.finish(self.broker.groups.delete_expired_offsets(now), now)
             case None:

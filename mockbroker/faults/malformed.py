@@ -79,5 +79,10 @@ FORMS: Mapping[str, Form] = {
         "records", {"bytes": Number(SMALLEST_BOMB, LARGEST_BOMB, 100 << 20)}, "a batch is decompressed to so many bytes"
     ),
     "corrupt_values": Form("records", {}, "the values of the records are changed, and the CRC is valid"),
+    "schema_id": Form(
+        "records",
+        {"id": Number(*NOT_NEGATIVE, INT32[1])},
+        "the values of the records begin with this schema id, and the CRC is valid",
+    ),
     "duplicate_records": Form("records", {"count": Number(1, 1_000, 1)}, "the batches are sent so many times more"),
 }

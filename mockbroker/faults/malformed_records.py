@@ -25,6 +25,7 @@ from kwire.records.limits import SMALLEST_RECORD
 from kwire.records.record import write_records
 
 CRC = struct.Struct(">I")
+SCHEMA_ID = struct.Struct(">bi")  # magic byte 0 and the id, before a value that a schema registry describes
 INVERTED = bytes(range(255, -1, -1))
 ZEROS = bytes(1 << 20)  # a piece of a decompression bomb
 GZIP_HEADER = bytes.fromhex("1f8b 0800 00000000 02ff")
@@ -70,9 +71,27 @@ def insert_bomb(records: bytes, *, bytes: int) -> bytes:  # noqa: A002 the name 
 
 def corrupt_values(records: bytes) -> bytes:
     """Return the records with all bits of all values inverted; the CRCs are valid. Control batches are unchanged."""
+    return _with_values(records, lambda value: value.translate(INVERTED))
+
+
+def change_schema_id(records: bytes, *, id: int) -> bytes:  # noqa: A002 the name of the parameter
+    """Return the records with values that refer to a schema, in the wire format of schema registries; CRCs are valid.
+
+    A value that begins with magic byte 0 and a schema id gets another id; other values get both in front of them.
+    """
+    prefix = SCHEMA_ID.pack(0, id)
+    return _with_values(records, lambda value: prefix + (value[SCHEMA_ID.size :] if _has_schema_id(value) else value))
+
+
+def _has_schema_id(value: bytes) -> bool:
+    return len(value) >= SCHEMA_ID.size and value[0] == 0
+
+
+def _with_values(records: bytes, change: Callable[[bytes], bytes]) -> bytes:
+    """Return the records with changed values that are not null; the CRCs are valid. Control batches are unchanged."""
     parts, at = [], 0
     for each in _with_data(records):
-        parts += [records[at : each.position], _corrupted(each)]
+        parts += [records[at : each.position], _changed(each, change)]
         at = each.position + len(each.data)
     return b"".join([*parts, records[at:]])
 
@@ -89,9 +108,10 @@ FORMS: Mapping[str, Callable[..., bytes]] = {
     "record_count": change_record_count,
     "decompression_bomb": insert_bomb,
     "corrupt_values": corrupt_values,
+    "schema_id": change_schema_id,
     "duplicate_records": duplicate,
 }
-OF_ALL_PARTITIONS = frozenset({"corrupt_values", "duplicate_records"})  # others change the first one only
+OF_ALL_PARTITIONS = frozenset({"corrupt_values", "schema_id", "duplicate_records"})  # others change the first one only
 
 
 def _complete(records: bytes) -> Iterator[RecordSet]:
@@ -146,8 +166,8 @@ def _rebuilt(
     return _with_crc(header + body, batch.magic)
 
 
-def _corrupted(each: Batch | Message) -> bytes:
-    """Return a batch with inverted values, or as it is if its records cannot be read."""
+def _changed(each: Batch | Message, change: Callable[[bytes], bytes]) -> bytes:
+    """Return a batch with changed values, or as it is if its records cannot be read or no value changes."""
     if isinstance(each, Batch):  # with the records' own timestamps, which log append time hides
         plain: Batch | Message = replace(each, attributes=each.attributes & ~batches.LOG_APPEND_TIME)
     else:
@@ -156,10 +176,11 @@ def _corrupted(each: Batch | Message) -> bytes:
         records = list(plain.records(verify_crc=False))
     except DecodeError:
         return each.data
-    if not any(record.value for record in records):
+    changed = [None if record.value is None else change(record.value) for record in records]
+    if changed == [record.value for record in records]:
         return each.data
-    for record in records:
-        record.value = None if record.value is None else record.value.translate(INVERTED)
+    for record, value in zip(records, changed, strict=True):
+        record.value = value
     if isinstance(each, Batch):
         deltas = [record.offset - each.base_offset for record in records]
         body = compress(each.codec, write_records(records, deltas, each.base_timestamp))

@@ -13,18 +13,20 @@ class Counters:
     Attributes:
         matched: Requests that reached the rule and matched.
         applied: Requests that the rule applied to.
+        ended: Whether the time of the rule is over, so that it applies to no further request.
     """
 
     def __init__(self, occurrence: Occurrence) -> None:
         self.matched = 0
         self.applied = 0
+        self.ended = False
         self._occurrence = occurrence
         self._random = random.Random(occurrence.seed)  # noqa: S311 not a secret
 
     @property
     def exhausted(self) -> bool:
         """Whether the rule applies to no further request."""
-        return self._occurrence.times is not None and self.applied >= self._occurrence.times
+        return self.ended or (self._occurrence.times is not None and self.applied >= self._occurrence.times)
 
     def record_match(self) -> bool:
         """Count a matching request, and return whether the rule applies to it."""

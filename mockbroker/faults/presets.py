@@ -1,19 +1,27 @@
-"""Presets: fault rules with a name, for the failures that consumers and producers are tested with most often."""
+"""The presets: fault rules and changes to a cluster, for the failures that clients are tested with most often."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from mockbroker.faults.parsing import ALWAYS, NAME
-from mockbroker.faults.sections import INT32_MAX, InvalidRule, Problem, Section
+from mockbroker.faults.parsing import ALWAYS
+from mockbroker.faults.preset import (
+    DURATION,
+    FreezeMetadata,
+    LoseRecords,
+    Parameter,
+    Phase,
+    Preset,
+    RuleForm,
+    StopBroker,
+    Value,
+    Values,
+    no_phases,
+    no_rules,
+)
+from mockbroker.faults.sections import INT32_MAX
 
-Value: TypeAlias = str | int
-Values: TypeAlias = Mapping[str, Any]
-RuleForm: TypeAlias = dict[str, Any]
-
-LONGEST_NAME = 80  # characters; the names of rules add a suffix
 # Requests of group members, and of producers that commit offsets for a group.
 GROUP_APIS = [
     "JoinGroup",
@@ -26,87 +34,6 @@ GROUP_APIS = [
     "TxnOffsetCommit",
 ]
 LEADER_APIS = ["Produce", "Fetch", "ListOffsets"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
-    """A parameter of a preset.
-
-    Attributes:
-        kind: "glob"; "integer"; "times", an integer or ``always``; "choice"; or "name", the name of a rule.
-        description: What it is.
-        default: Value if it is absent; None if it has none.
-        required: Whether it must be given.
-        lowest: The lowest integer.
-        highest: The highest integer.
-        options: The values of a choice.
-    """
-
-    kind: Literal["glob", "integer", "times", "choice", "name"]
-    description: str
-    default: Value | None = None
-    required: bool = False
-    lowest: int = 0
-    highest: int = INT32_MAX
-    options: tuple[str, ...] = ()
-
-    def read(self, section: Section, key: str) -> Value | None:
-        """Return the value, or the default if it is absent; what is wrong becomes a problem of the section."""
-        if self.required and key not in section:
-            section.refuse(key, "this parameter is required")
-        value = self._given(section, key)
-        return self.default if value is None else value
-
-    def _given(self, section: Section, key: str) -> Value | None:
-        match self.kind:
-            case "glob":
-                return section.glob(key)
-            case "choice":
-                return section.choice(key, self.options)
-            case "name":
-                name = section.text(key)
-                if name is not None and not (NAME.fullmatch(name) and len(name) <= LONGEST_NAME):
-                    what = f"use 1 to {LONGEST_NAME} of the characters A-Z a-z 0-9 . _ -"
-                    section.refuse(key, f"{name!r} is not a valid name: {what}")
-                return name
-            case "times" if section.raw(key) == ALWAYS:
-                return ALWAYS
-            case "times" if isinstance(section.raw(key), str):
-                section.refuse(key, f"expected an integer or {ALWAYS!r}", (ALWAYS,))
-                return None
-            case _:
-                return section.integer(key, self.lowest, self.highest)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preset:
-    """A named set of fault rules.
-
-    Attributes:
-        name: Its name.
-        description: What the rules do.
-        parameters: Its parameters by name.
-        build: Returns the rules in their JSON form, from the values of all parameters.
-    """
-
-    name: str
-    description: str
-    parameters: Mapping[str, Parameter]
-    build: Callable[[Values], list[RuleForm]]
-
-    def rules(self, form: object) -> list[RuleForm]:
-        """Return the rules in their JSON form. Raises: InvalidRule, with every invalid parameter.
-
-        Args:
-            form: The JSON object of the parameters.
-        """
-        problems: list[Problem] = []
-        section = Section(form, "", problems)
-        values = {key: parameter.read(section, key) for key, parameter in self.parameters.items()}
-        section.refuse_unknown()
-        if problems:
-            raise InvalidRule(problems)
-        return self.build(values)
 
 
 def _glob(description: str, default: str | None = None, *, required: bool = False) -> Parameter:
@@ -183,6 +110,10 @@ def _corrupted_values(values: Values) -> list[RuleForm]:
     return [_rule(values, {"malform": "corrupt_values"}, api="Fetch")]
 
 
+def _invalid_schema_id(values: Values) -> list[RuleForm]:
+    return [_rule(values, {"malform": "schema_id", "id": values["id"]}, api="Fetch")]
+
+
 def _fenced_leader_epoch(values: Values) -> list[RuleForm]:
     return [_rule(values, {"error": "FENCED_LEADER_EPOCH"}, api=["Fetch", "ListOffsets", "OffsetForLeaderEpoch"])]
 
@@ -225,9 +156,37 @@ def _blackholed_client(values: Values) -> list[RuleForm]:
     return [_rule(values, {"no_response": True, "when": "before"})]
 
 
-def _preset(name: str, description: str, build: Callable[[Values], list[RuleForm]], **parameters: Parameter) -> Preset:
+def _rolling_restart(values: Values, brokers: Sequence[int]) -> list[Phase]:
+    down, pause = values["down_ms"], values["pause_ms"]
+    starts = [number * (down + pause) for number in range(len(brokers))]
+    return [Phase(StopBroker(node), at, at + down) for node, at in zip(brokers, starts, strict=True)]
+
+
+def _stale_metadata(values: Values, _: Sequence[int]) -> list[Phase]:
+    return [Phase(FreezeMetadata(values["broker"], values["topic"]), 0, values[DURATION])]
+
+
+def _unclean_leader_election(values: Values, _: Sequence[int]) -> list[Phase]:
+    return [Phase(LoseRecords(values["topic"], values["partition"], values["records"]))]
+
+
+def _preset(
+    name: str,
+    description: str,
+    build: Callable[[Values], list[RuleForm]] = no_rules,
+    phases: Callable[[Values, Sequence[int]], list[Phase]] = no_phases,
+    *,
+    duration: Parameter | None = None,
+    **parameters: Parameter,
+) -> Preset:
     own_name = Parameter(kind="name", description="name of the rule, or the start of the names", default=name)
-    return Preset(name=name, description=description, parameters={**parameters, "name": own_name}, build=build)
+    if build is not no_rules:
+        duration = duration or _integer("after so many milliseconds the rules apply no more", None, 1)
+    if duration is not None:
+        parameters[DURATION] = duration
+    return Preset(
+        name=name, description=description, parameters={**parameters, "name": own_name}, build=build, phases=phases
+    )
 
 
 _ALL = [
@@ -270,6 +229,7 @@ _ALL = [
         _coordinator_loading,
         group=GROUP,
         times=_times(ALWAYS),
+        duration=_integer("milliseconds until the coordinator has loaded the groups", 10_000, 1),
     ),
     _preset(
         "poison-batch",
@@ -300,6 +260,15 @@ _ALL = [
         _corrupted_values,
         topic=TOPIC,
         partition=PARTITION,
+        times=_times(ALWAYS),
+    ),
+    _preset(
+        "invalid-schema-id",
+        "the values of fetched records begin with magic byte 0 and the id of a schema that does not exist",
+        _invalid_schema_id,
+        topic=TOPIC,
+        partition=PARTITION,
+        id=_integer("schema id", INT32_MAX),
         times=_times(ALWAYS),
     ),
     _preset(
@@ -379,6 +348,29 @@ _ALL = [
         _blackholed_client,
         client_id=_glob("client id", required=True),
         times=_times(ALWAYS),
+    ),
+    _preset(
+        "rolling-restart",
+        "every broker is stopped and started again, one after the other, in the order of the ids",
+        phases=_rolling_restart,
+        down_ms=_integer("milliseconds for which a broker is stopped", 3_000, 1),
+        pause_ms=_integer("milliseconds until the next broker is stopped", 2_000),
+    ),
+    _preset(
+        "stale-metadata",
+        "a broker returns outdated metadata, and the partitions that have another replica get another leader",
+        phases=_stale_metadata,
+        broker=_integer("id of the broker; the lowest id if absent", None),
+        topic=TOPIC,
+        duration=_integer("after so many milliseconds the broker returns current metadata again", None, 1),
+    ),
+    _preset(
+        "unclean-leader-election",
+        "a partition gets a leader without the last records: the leader epoch increases, the end offset is lower",
+        phases=_unclean_leader_election,
+        topic=Parameter(kind="text", description="name of the topic", required=True),
+        partition=_integer("index of the partition", 0),
+        records=_integer("number of records that are lost, in whole batches", 1, 1),
     ),
 ]
 PRESETS: Mapping[str, Preset] = {preset.name: preset for preset in _ALL}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -85,12 +85,26 @@ class Rules:
     def get(self, name: str) -> ActiveRule | None:
         return self._rules.get(name)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._rules
+
+    def add_all(self, rules: Sequence[Rule]) -> list[ActiveRule]:
+        """Add rules with names as the last ones; none if one of them cannot be added. Raises: RuleExists, TooManyRules.
+
+        Args:
+            rules: The rules, with different names.
+        """
+        for rule in rules:
+            self._check_new(rule.name)
+        if len(self._rules) + len(rules) > self._limit:
+            raise self._too_many()
+        return [self._put(rule) for rule in rules]
+
     def add(self, rule: Rule) -> ActiveRule:
         """Add a rule as the last one; a rule without a name gets one. Raises: RuleExists, TooManyRules."""
-        if rule.name in self._rules:
-            raise RuleExists(f"the rule {rule.name} exists already: replace it, or use another name")
+        self._check_new(rule.name)
         if len(self._rules) >= self._limit:
-            raise TooManyRules(f"there are {len(self._rules)} rules, which is the limit: remove rules first")
+            raise self._too_many()
         if not rule.name:
             rule = replace(rule, name=self._new_name())
         return self._put(rule)
@@ -134,6 +148,13 @@ class Rules:
         active = self._rules[rule.name] = ActiveRule(rule)
         self._index()
         return active
+
+    def _check_new(self, name: str) -> None:
+        if name in self._rules:
+            raise RuleExists(f"the rule {name} exists already: replace it, or use another name")
+
+    def _too_many(self) -> TooManyRules:
+        return TooManyRules(f"there are {len(self._rules)} rules, and the limit is {self._limit}: remove rules first")
 
     def _index(self) -> None:
         self._by_api = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,6 +27,7 @@ from mockbroker.base.effects import (
     Ticket,
     Unmute,
 )
+from mockbroker.base.errors import ConflictError, NotFoundError
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.timers import StageDue
 from mockbroker.broker.broker import Broker
@@ -54,10 +55,12 @@ from mockbroker.faults.rule import (
     Throttle,
 )
 from mockbroker.faults.rules import MAX_RULES, ActiveRule, Fault, Rules
+from mockbroker.faults.script import Scripts
 from mockbroker.groups.events import Evict as EvictMember
 
 How: TypeAlias = Literal["serve", "mute", "close", "reset", "fail_tls"]
 NEW_CONNECTION = -1  # API key in the ticket of a connection
+SCRIPT_FAILURES = (ConflictError, NotFoundError, OSError)  # a broker that a test has stopped before; a port in use
 PACE_INTERVAL = 0.05  # minimum seconds between two parts of a response that is sent slowly
 
 
@@ -99,6 +102,7 @@ class FaultStage(Stage):
         rules: The rules.
         changed: Functions that are called when a rule was applied, or held or released a request.
         optional: Names of rules that need not be applied.
+        scripts: The presets that were applied, with their steps in time.
     """
 
     def __init__(self, router: Router, principal: Callable[[int], str]) -> None:
@@ -109,6 +113,8 @@ class FaultStage(Stage):
         self.changed: list[Callable[[], None]] = []
         self.optional: set[str] = set()
         self._removed: list[ActiveRule] = []  # rules that were removed and never applied
+        self._together: dict[str, Sequence[ActiveRule]] = {}  # by rule, all rules of its preset
+        self.scripts = Scripts(lambda: router.broker.deadlines, self._record_step, SCRIPT_FAILURES)
 
     # --- rules ---
 
@@ -117,6 +123,23 @@ class FaultStage(Stage):
         active = self.rules.add(rule)
         self._attach()
         return active
+
+    def add_all(self, rules: Sequence[Rule]) -> list[ActiveRule]:
+        """Add the rules of a preset, or none of them. Raises: RuleExists, TooManyRules."""
+        added = self.rules.add_all(rules)
+        self._together |= {active.rule.name: added for active in added}
+        self._attach()
+        return added
+
+    def end(self, names: Iterable[str], now: float) -> Effects:
+        """Make rules apply to no further request, and release what they hold."""
+        effects: Effects = []
+        for name in names:
+            if (active := self.rules.get(name)) is not None:
+                active.counters.ended = True
+                effects += self._release(name, None, now)[1]
+        self._notify()
+        return effects
 
     def replace(self, rule: Rule, now: float) -> tuple[ActiveRule, Effects]:
         """Replace the rule of the same name at its position, or add it; release what the old rule holds.
@@ -136,7 +159,10 @@ class FaultStage(Stage):
         removed_rules = self.rules.remove(name)
         self._removed += [active for active in removed_rules if not active.counters.applied]
         del self._removed[:-MAX_RULES]
+        known = {active.rule.name for active in self._removed}
+        self._together = {key: each for key, each in self._together.items() if key in known or key in self.rules}
         names = [active.rule.name for active in removed_rules]
+        self.scripts.forget_rules(self.rules)
         effects = [effect for removed in names for effect in self._release(removed, None, now)[1]]
         self._attach()
         return names, effects
@@ -155,12 +181,21 @@ class FaultStage(Stage):
         return self._release(name, count, now)
 
     def unused(self) -> list[ActiveRule]:
-        """Return the rules that were never applied, removed ones included, without the optional ones."""
+        """Return the rules that were never applied, removed ones included, without the optional ones.
+
+        A rule of a preset is used if any rule of the preset was applied.
+        """
         return [
             active
             for active in (*self._removed, *self.rules)
-            if not active.counters.applied and active.rule.name not in self.optional
+            if active.rule.name not in self.optional
+            and not any(each.counters.applied for each in self._rules_with(active))
         ]
+
+    def _rules_with(self, active: ActiveRule) -> Sequence[ActiveRule]:
+        """Return a rule and the others of its preset."""
+        together = self._together.get(active.rule.name, ())
+        return together if active in together else (active,)
 
     def holding(self, name: str) -> int:
         """Return the number of requests that a rule holds."""
@@ -171,6 +206,8 @@ class FaultStage(Stage):
         self.rules = Rules(self._router.broker.settings.mockbroker_faults_max_rules)
         self._affected.clear()
         self._removed.clear()
+        self._together.clear()
+        self.scripts.clear()
         self.optional.clear()
         self._attach()
 
@@ -533,6 +570,10 @@ class FaultStage(Stage):
             fault=fault.rule.name,
         )
         self._router.journal.record(note, now)
+
+    def _record_step(self, name: str, what: str, now: float) -> None:
+        """Add a step of a preset to the journal."""
+        self._router.journal.record(Note(event=EventKind.FAULT, group="", reason=what, fault=name), now)
 
     def _notify(self) -> None:
         for changed in self.changed:

@@ -121,6 +121,10 @@ class PartitionFiles:
         self._begin(base)
         for stored in batches:
             self._index(stored.last_offset, len(stored.data), stored.max_timestamp)
+        end = batches[-1].last_offset + 1 if batches else base
+        kept = [(epoch, offset) for epoch, offset in self._epochs if offset < end]
+        self._epochs_changed |= kept != self._epochs  # only if the log was truncated
+        self._epochs = kept
 
     def close(self) -> None:
         """Write the index files of the active segment."""

@@ -147,6 +147,21 @@ class PartitionLog:
         if self.listener is not None:
             self.listener.deleted_before(offset)
 
+    def truncate(self, end: int) -> None:
+        """Remove the batches that end after offset ``end``, as a replica does that follows a leader with fewer records.
+
+        The log then ends at ``end``, or before it if a batch contains that offset.
+        """
+        count = self._index_of(end)
+        if count == len(self._batches):
+            return
+        first = self._batches[count]
+        self.end = max(first.base_offset, self.start)
+        self._size = first.position
+        del self._batches[count:], self._bases[count:]
+        if self.listener is not None:
+            self.listener.replaced(tuple(self._batches))
+
     def read(self, offset: int, limit: int, *, at_least_one: bool, before: int | None = None) -> bytes:
         """Return whole batches, from the one that contains ``offset`` on, of at most ``limit`` bytes.
 

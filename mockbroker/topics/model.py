@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -190,6 +190,21 @@ class Partition:
         """
         self.log.restore([batch for batch in batches if batch.last_offset >= start], start, end)
         self.epochs.restore([(batch.leader_epoch, batch.base_offset) for batch in batches], self.leader_epoch, end)
+        self._replay(batches)
+
+    def truncate(self, end: int) -> None:
+        """Remove the batches that end after offset ``end``, with what they changed in the producer state.
+
+        The caller must make the partition begin a leader epoch, which removes the epochs of these batches.
+        """
+        self.log.truncate(end)
+        self.producers = Producers()
+        self.aborted.clear()
+        self._aborted_of.clear()
+        self._replay(self.log.batches())
+
+    def _replay(self, batches: Iterable[Batch]) -> None:
+        """Restore the producer state from batches, in order."""
         for batch in batches:
             if batch.producer_id < 0:
                 continue

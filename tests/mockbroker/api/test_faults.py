@@ -11,13 +11,16 @@ import trio
 from kwire import APIS, ErrorCode
 from kwire.messages.heartbeat import HeartbeatRequest
 from mockbroker import WaitTimeoutError, open_cluster, run_cluster
-from mockbroker.api.fault_names import ApiName, ErrorName, MalformName
-from mockbroker.api.fault_options import RuleOptions, rule_form
-from mockbroker.api.faults import UnknownFaultError
+from mockbroker.api.fault_names import ApiName, ErrorName, MalformName, PresetName
+from mockbroker.api.fault_options import PresetParameters, RuleOptions, rule_form
+from mockbroker.api.faults import UnknownFaultError, UnknownPresetError
+from mockbroker.api.records import UnknownTopicError
 from mockbroker.base.errors import FaultRuleError
+from mockbroker.broker.failover import FailoverError
 from mockbroker.broker.handlers import HANDLERS
 from mockbroker.faults.malformed import FORMS
 from mockbroker.faults.parsing import parse_rule, rule_to_json
+from mockbroker.faults.presets import PRESETS
 from mockbroker.faults.rules import RuleExists
 
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
@@ -27,6 +30,9 @@ def test_names_are_those_that_are_served() -> None:
     assert set(get_args(ApiName)) == {APIS[key].name for key in HANDLERS}
     assert set(get_args(ErrorName)) == {code.name for code in ErrorCode} - {"NONE"}
     assert set(get_args(MalformName)) == set(FORMS)
+    assert get_args(PresetName) == tuple(PRESETS)
+    parameters = {name for preset in PRESETS.values() for name in preset.parameters}
+    assert set(get_type_hints(PresetParameters)) == parameters
 
 
 def test_every_option_belongs_to_a_section_of_the_rule() -> None:
@@ -135,3 +141,105 @@ def test_error_of_the_caller_has_no_traceback_of_the_broker() -> None:
     with run_cluster() as cluster, pytest.raises(FaultRuleError, match="possible: REBALANCE_IN_PROGRESS") as raised:
         cluster.faults.add(api="Heartbeat", error="REBALANCE")  # type: ignore[typeddict-item]
     assert all("/faults/" not in str(entry.path) for entry in raised.traceback)
+
+
+async def test_preset_adds_its_rules() -> None:
+    async with open_cluster() as cluster:
+        names = cluster.faults.preset("rebalance-storm", name="storm", group="g", times=2)
+        assert names == ["storm-classic", "storm-consumer"]
+        assert [state.name for state in cluster.faults.states()] == names
+        assert [preset.name for preset in cluster.faults.presets()] == list(PRESETS)
+
+
+def test_preset_on_the_thread_handle() -> None:
+    with run_cluster() as cluster:
+        assert cluster.faults.preset("latency", delay_ms=1) == ["latency"]
+        assert cluster.faults.presets()[0].name == "rebalance-storm"
+        assert cluster.faults.remove("latency") == ["latency"]
+
+
+async def test_preset_is_applied_completely_or_not_at_all() -> None:
+    async with open_cluster() as cluster:
+        cluster.faults.hold("Heartbeat", name="leader-election-metadata")
+        with pytest.raises(RuleExists, match="the rule leader-election-metadata exists already"):
+            cluster.faults.preset("leader-election")
+        with pytest.raises(FaultRuleError, match="topic: this parameter is required"):
+            cluster.faults.preset("unclean-leader-election")
+        with pytest.raises(UnknownTopicError):
+            cluster.faults.preset("unclean-leader-election", topic="nope")
+        with pytest.raises(UnknownPresetError, match="preset nope does not exist"):
+            cluster.faults.preset("nope")  # type: ignore[arg-type]
+        assert [state.name for state in cluster.faults.states()] == ["leader-election-metadata"]
+
+
+async def test_preset_needs_a_name_of_its_own() -> None:
+    async with open_cluster(topics={"t": 1}) as cluster:
+        cluster.faults.preset("stale-metadata")
+        with pytest.raises(RuleExists, match="the preset stale-metadata is active already"):
+            cluster.faults.preset("stale-metadata")
+        cluster.faults.preset("stale-metadata", name="second")
+
+
+async def test_preset_is_used_if_one_of_its_rules_was_applied() -> None:
+    async with open_cluster() as cluster:
+        cluster.faults.preset("rebalance-storm", name="used")
+        cluster.faults.preset("rebalance-storm", name="optional", group="other", optional=True)
+        cluster.faults.preset("commit-gap", name="unused")
+        await cluster.connect().ask(HEARTBEAT)
+        assert [state.name for state in cluster.faults.unused()] == ["unused"]
+        cluster.faults.remove("*")
+        assert [state.name for state in cluster.faults.unused()] == ["unused"]
+
+
+async def test_name_of_a_preset_removes_all_its_rules() -> None:
+    async with open_cluster() as cluster:
+        cluster.faults.preset("leader-election")
+        assert cluster.faults.remove("leader-election") == ["leader-election-leader", "leader-election-metadata"]
+        cluster.faults.preset("leader-election")
+        for name in ("leader-election-leader", "leader-election-metadata"):
+            cluster.faults.remove(name)
+        cluster.faults.preset("leader-election")  # its name is free again
+
+
+async def test_rules_of_a_preset_end_after_its_duration() -> None:
+    async with open_cluster(clock="manual") as cluster:
+        (name,) = cluster.faults.preset("coordinator-loading")
+        connection = cluster.connect()
+        assert (await connection.ask(HEARTBEAT)).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        await cluster.clock.advance(9.999)
+        assert not cluster.faults.state(name).exhausted
+        await cluster.clock.advance(0.001)
+        assert (await connection.ask(HEARTBEAT)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        state = cluster.faults.state(name)
+        assert (state.applied, state.exhausted) == (1, True)
+
+
+async def test_reset_forgets_presets() -> None:
+    async with open_cluster(brokers=2, clock="manual") as cluster:
+        cluster.faults.preset("rolling-restart")
+        cluster.reset()
+        await cluster.clock.advance(60.0)
+        assert cluster.events() == []
+        cluster.faults.preset("rolling-restart")
+
+
+async def test_removed_preset_starts_the_broker_that_it_has_stopped() -> None:
+    async with open_cluster(brokers=2, clock="manual") as cluster:
+        cluster.faults.preset("rolling-restart")
+        with pytest.raises(FailoverError, match="broker 0 is not running"):
+            cluster.stop_broker(0)
+        assert cluster.faults.remove("rolling-restart") == []
+        await cluster.clock.advance(60.0)
+        assert [event.reason for event in cluster.events()] == ["broker 0 is stopped", "broker 0 is started"]
+
+
+async def test_step_that_is_not_possible_is_reported_in_the_journal() -> None:
+    async with open_cluster(brokers=2, clock="manual") as cluster:
+        cluster.faults.preset("rolling-restart", name="restart")
+        cluster.stop_broker(1)
+        await cluster.clock.advance(60.0)
+        assert [(event.fault, event.reason) for event in cluster.events() if event.event == "fault"] == [
+            ("restart", "broker 0 is stopped"),
+            ("restart", "broker 0 is started"),
+            ("restart", "broker 1 is not running: start it first"),
+        ]

@@ -49,6 +49,20 @@ async def test_deleted_records_are_out_of_range() -> None:
         assert response.responses[0].partitions[0].error_code == E.OFFSET_OUT_OF_RANGE
 
 
+async def test_lost_records_are_assigned_again() -> None:
+    async with open_cluster(topics={"t": 1}, brokers=2) as cluster:
+        for value in "abc":  # a batch each
+            cluster.produce("t", [value])
+        assert cluster.lose_records("t", 0, 2) == 1
+        assert cluster.produce("t", ["d"]) == [1]
+        assert [record.value for record in cluster.records("t")] == [b"a", b"d"]
+        assert cluster.lose_records("t", 0, 100) == 0
+        with pytest.raises(InternalTopicError):
+            cluster.lose_records("__consumer_offsets", 0, 1)
+        with pytest.raises(UnknownTopicError):
+            cluster.lose_records("t", 1, 1)
+
+
 async def test_all_records_are_deleted_and_remain_deleted(tmp_path: Path) -> None:
     async with open_cluster(topics={"t": 1}, data_dir=tmp_path) as cluster:
         cluster.produce("t", ["a", "b"])

@@ -24,7 +24,7 @@ from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.messages.produce import ProduceRequest
 from kwire.messages.sync_group import SyncGroupRequest
-from kwire.records.batch import Record, build_batch
+from kwire.records.batch import Record, build_batch, read_batch
 from mockbroker.api import snapshots
 from mockbroker.base.release import RELEASES
 from mockbroker.broker import failover
@@ -321,6 +321,44 @@ def test_leader_change_completes_a_delayed_fetch(harness):
     assert waiting.parked
     harness.apply(failover.move_leader, harness.broker.cluster.partition("t", 0), 1)
     assert waiting.answer.responses[0].partitions[0].error_code == E.NOT_LEADER_OR_FOLLOWER
+
+
+def test_unclean_leader_lacks_the_last_records(harness):
+    partition = harness.broker.cluster.partition("t", 0)
+    for _ in range(4):
+        partition.append(read_batch(build_batch([Record(value=b"v")])))
+    requested = FetchRequest.Topic.Partition(
+        partition=0, fetch_offset=4, partition_max_bytes=1_000, last_fetched_epoch=0
+    )
+    request = FetchRequest(max_wait_ms=0, topics=[FetchRequest.Topic(topic="t", partitions=[requested])])
+    harness.apply(failover.elect_unclean, partition, 3)
+    assert (partition.leader, partition.leader_epoch, partition.log.end) == (1, 1, 1)
+    assert partition.epochs.entries == [(0, 0), (1, 1)]
+    found = harness.ask(request, 12, node=1).responses[0].partitions[0]
+    assert (found.error_code, found.diverging_epoch.epoch, found.diverging_epoch.end_offset) == (E.NONE, 0, 1)
+    requested.last_fetched_epoch = -1
+    assert harness.ask(request, 11, node=1).responses[0].partitions[0].error_code == E.OFFSET_OUT_OF_RANGE
+
+
+def test_unclean_leader_forgets_producers_of_lost_records(harness):
+    partition = harness.broker.cluster.partition("t", 0)
+    for sequence in range(2):
+        partition.append(
+            read_batch(build_batch([Record(value=b"v")], producer_id=7, producer_epoch=0, base_sequence=sequence))
+        )
+    harness.apply(failover.elect_unclean, partition, 1)
+    assert [producer.last_sequence for producer in partition.producers] == [0]
+    harness.apply(failover.elect_unclean, partition, 9)
+    assert (list(partition.producers), partition.log.end) == ([], 0)
+
+
+def test_unclean_leader_without_another_live_replica(harness):
+    harness.kill(1)
+    harness.kill(2)
+    partition = harness.broker.cluster.partition("t", 0)
+    epoch = partition.leader_epoch
+    harness.apply(failover.elect_unclean, partition, 1)
+    assert (partition.leader, partition.leader_epoch) == (0, epoch + 1)
 
 
 def test_acks_all_requires_min_insync_replicas(harness):

@@ -23,6 +23,7 @@ from mockbroker.faults.malformed_records import (
     change_crc,
     change_magic,
     change_record_count,
+    change_schema_id,
     corrupt_values,
     duplicate,
     insert_bomb,
@@ -190,6 +191,20 @@ def test_values_are_inverted(records: bytes) -> None:
     assert after[0] == before[0]  # the control record
     assert changed.endswith(CUT)
     assert values_of(corrupt_values(changed)) == before
+
+
+@EVERY_FORMAT
+def test_values_begin_with_a_schema_id(records: bytes) -> None:
+    changed = change_schema_id(CONTROL + records + NEXT + CUT, id=7)
+    before, after = values_of(CONTROL + records + NEXT), values_of(changed)
+    assert [(*each[:3], each[4]) for each in after] == [(*each[:3], each[4]) for each in before]
+    expected = [None if each[3] is None else b"\0\0\0\0\x07" + each[3] for each in before[1:]]
+    assert [each[3] for each in after[1:]] == expected
+    assert after[0] == before[0]  # the control record
+    again = change_schema_id(changed, id=8)
+    assert [each[3] for each in values_of(again)[1:]] == [
+        None if value is None else b"\0\0\0\0\x08" + value[5:] for value in expected
+    ]
 
 
 def test_corrupted_batch_has_the_same_header() -> None:

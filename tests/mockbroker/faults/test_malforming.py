@@ -326,7 +326,7 @@ def test_other_fields_of_a_fetch_are_unchanged(form: str, version: int) -> None:
     )
     body: Any = changed.body
     found = [partition.records for partition in body.responses[0].partitions]
-    every = form in ("corrupt_values", "duplicate_records")
+    every = form in ("corrupt_values", "schema_id", "duplicate_records")
     assert [each != before for each, before in zip(found, (BATCH, None, BATCH), strict=True)] == [True, False, every]
     for partition, before in zip(body.responses[0].partitions, (BATCH, None, BATCH), strict=True):
         partition.records = before

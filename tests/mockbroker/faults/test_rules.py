@@ -104,6 +104,17 @@ def test_the_number_of_rules_is_limited():
     assert len(rules) == 2
 
 
+def test_all_rules_of_a_preset_are_added_or_none():
+    rules = rules_of(form("a"), limit=3)
+    with pytest.raises(RuleExists, match="the rule a exists already"):
+        rules.add_all([parse_rule(form("b")), parse_rule(form("a"))])
+    with pytest.raises(TooManyRules, match="there are 1 rules, and the limit is 3"):
+        rules.add_all([parse_rule(form(name)) for name in "bcd"])
+    assert names(rules) == ["a"]
+    assert [active.rule.name for active in rules.add_all([parse_rule(form("b")), parse_rule(form("c"))])] == ["b", "c"]
+    assert names(rules) == ["a", "b", "c"]
+
+
 def test_replacing_keeps_the_position_and_resets_the_counters():
     rules = rules_of(form("a", group="g"), form("b", group="g"))
     assert applied(rules) == "a"

@@ -259,6 +259,28 @@ def test_log_without_batches_keeps_its_end_offset() -> None:
     assert opened(disk, 2_000).cluster.topics["a"].partitions[0].log.end == 9
 
 
+@pytest.mark.parametrize("kept", [0, 1, 2])
+def test_truncated_log_is_restored(kept: int) -> None:
+    disk = SimulatedDisk()
+    data_dir = opened(disk)
+    changes = DiskChanges(data_dir)
+    topic = changes.topic("a", 1)
+    for _ in range(3):
+        topic.partitions[0].append(read_batch(a_batch("old")))
+    changes.flush()
+    topic.partitions[0].truncate(kept)
+    data_dir.cluster.set_leader(topic.partitions[0], topic.partitions[0].leader)
+    changes.flush()
+    assert opened(disk, 1_000).cluster.topics["a"].partitions[0].log.end == kept
+    topic.partitions[0].append(read_batch(a_batch("new")))
+    changes.flush()
+    [again] = opened(disk, 2_000).cluster.topics["a"].partitions
+    assert (again.log.end, again.leader_epoch) == (kept + 1, 1)
+    assert again.epochs.entries == ([(0, 0), (1, kept)] if kept else [(1, 0)])
+    checkpoint = disk.read("a-0/leader-epoch-checkpoint").decode().split("\n")[2:-1]
+    assert checkpoint == [f"{epoch} {offset}" for epoch, offset in again.epochs.entries]
+
+
 def test_recovered_batches_are_synced() -> None:
     """A killed process left unsynced batches; recovery serves them, so it must sync them."""
     disk = SimulatedDisk()

@@ -127,6 +127,26 @@ def test_delete_before_removes_whole_batches(offset, left, size):
     assert log.start == offset
 
 
+@pytest.mark.parametrize(
+    ("end", "left", "new_end"), [(6, [0, 2, 4], 6), (5, [0, 2], 4), (4, [0, 2], 4), (1, [], 0), (0, [], 0)]
+)
+def test_truncate_removes_whole_batches(end, left, new_end):
+    log = log_of(batch(1, 2), batch(3, 4), batch(5, 6))
+    log.truncate(end)
+    assert (log.start, log.end) == (0, new_end)
+    assert offsets(log.read(0, 10_000, at_least_one=True)) == left
+    assert log.size == len(left) * len(batch(1, 2))
+    assert log.append(read_batch(batch(7)), leader_epoch=1) == new_end
+    assert offsets(log.read(0, 10_000, at_least_one=True)) == [*left, new_end]
+
+
+def test_truncate_keeps_the_log_start_offset():
+    log = log_of(batch(1, 2, 3))
+    log.delete_before(2)
+    log.truncate(2)
+    assert (log.start, log.end, log.size) == (2, 2, 0)
+
+
 @pytest.mark.parametrize(("size", "offset"), [(0, 0), (1, 3), (200, 3), (10_000, 9)])
 def test_offset_after_so_many_bytes(size, offset):
     log = PartitionLog()
@@ -197,12 +217,15 @@ def test_listener_is_called_once_per_change():
     log.delete_before(3)
     log.delete_before(1)
     log.replace([read_batch(compacted(last=5))], 2)
+    log.truncate(6)
+    log.truncate(5)
     assert listener.calls == [
         ("appended", 0, 4),
         ("appended", 2, 4),
         ("appended", 4, 4),
         ("deleted_before", 3),
         ("replaced", [5]),
+        ("replaced", []),
     ]
 
 

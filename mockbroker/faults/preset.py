@@ -1,0 +1,189 @@
+"""What a preset is: a named set of fault rules, and of changes to the cluster, for a common failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from mockbroker.faults.parsing import ALWAYS, NAME
+from mockbroker.faults.sections import INT32_MAX, InvalidRule, Problem, Section
+
+Value: TypeAlias = str | int
+Values: TypeAlias = Mapping[str, Any]
+RuleForm: TypeAlias = dict[str, Any]
+
+DURATION = "duration_ms"
+LONGEST_NAME = 80  # characters; the names of rules add a suffix
+
+
+@dataclass(frozen=True, slots=True)
+class StopBroker:
+    """A broker is stopped, and started at the end.
+
+    Attributes:
+        node: Id of the broker.
+    """
+
+    node: int
+
+
+@dataclass(frozen=True, slots=True)
+class FreezeMetadata:
+    """A broker returns outdated metadata until the end; leaders change at the beginning.
+
+    Attributes:
+        node: Id of the broker; None for the lowest id.
+        topic: Glob of the topics whose partitions get other leaders.
+    """
+
+    node: int | None
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoseRecords:
+    """A partition gets an unclean leader, which lacks the last records.
+
+    Attributes:
+        topic: Name of the topic.
+        partition: Index of the partition.
+        count: Number of records.
+    """
+
+    topic: str
+    partition: int
+    count: int
+
+
+Change: TypeAlias = StopBroker | FreezeMetadata | LoseRecords
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A change to the cluster and its time, in milliseconds of the broker's clock after the preset was applied.
+
+    Attributes:
+        change: The change.
+        begins_ms: When it begins.
+        ends_ms: When it ends; None if it lasts until the preset is removed.
+    """
+
+    change: Change
+    begins_ms: int = 0
+    ends_ms: int | None = None
+
+
+def no_rules(_: Values) -> list[RuleForm]:
+    """Return the rules of a preset without rules."""
+    return []
+
+
+def no_phases(_: Values, __: Sequence[int]) -> list[Phase]:
+    """Return the changes of a preset that has only rules."""
+    return []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A parameter of a preset.
+
+    Attributes:
+        kind: "text"; "glob"; "integer"; "times", an integer or ``always``; "choice"; or "name", the name of a rule.
+        description: What it is.
+        default: Value if it is absent; None if it has none.
+        required: Whether it must be given.
+        lowest: The lowest integer.
+        highest: The highest integer.
+        options: The values of a choice.
+    """
+
+    kind: Literal["text", "glob", "integer", "times", "choice", "name"]
+    description: str
+    default: Value | None = None
+    required: bool = False
+    lowest: int = 0
+    highest: int = INT32_MAX
+    options: tuple[str, ...] = ()
+
+    def read(self, section: Section, key: str) -> Value | None:
+        """Return the value, or the default if it is absent; what is wrong becomes a problem of the section."""
+        if self.required and key not in section:
+            section.refuse(key, "this parameter is required")
+        value = self._given(section, key)
+        return self.default if value is None else value
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the parameter in JSON form, without what does not apply to it."""
+        form: dict[str, Any] = {"kind": self.kind, "description": self.description, "required": self.required}
+        if self.default is not None:
+            form["default"] = self.default
+        if self.options:
+            form["options"] = list(self.options)
+        if self.kind in ("integer", "times"):
+            form |= {"lowest": self.lowest, "highest": self.highest}
+        return form
+
+    def _given(self, section: Section, key: str) -> Value | None:
+        match self.kind:
+            case "text":
+                return section.text(key)
+            case "glob":
+                return section.glob(key)
+            case "choice":
+                return section.choice(key, self.options)
+            case "name":
+                name = section.text(key)
+                if name is not None and not (NAME.fullmatch(name) and len(name) <= LONGEST_NAME):
+                    what = f"use 1 to {LONGEST_NAME} of the characters A-Z a-z 0-9 . _ -"
+                    section.refuse(key, f"{name!r} is not a valid name: {what}")
+                return name
+            case "times" if section.raw(key) == ALWAYS:
+                return ALWAYS
+            case "times" if isinstance(section.raw(key), str):
+                section.refuse(key, f"expected an integer or {ALWAYS!r}", (ALWAYS,))
+                return None
+            case _:
+                return section.integer(key, self.lowest, self.highest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """A named set of fault rules, and of changes to the cluster.
+
+    Attributes:
+        name: Its name.
+        description: What the rules and changes do.
+        parameters: Its parameters by name.
+        build: Returns the rules in their JSON form, from the values of all parameters.
+        phases: Returns the changes, from the values of all parameters and the ids of all brokers.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Parameter]
+    build: Callable[[Values], list[RuleForm]] = no_rules
+    phases: Callable[[Values, Sequence[int]], list[Phase]] = no_phases
+
+    def values(self, form: object) -> Values:
+        """Return the values of all parameters. Raises: InvalidRule, with every invalid parameter.
+
+        Args:
+            form: The JSON object of the parameters.
+        """
+        problems: list[Problem] = []
+        section = Section(form, "", problems)
+        values = {key: parameter.read(section, key) for key, parameter in self.parameters.items()}
+        section.refuse_unknown()
+        if problems:
+            raise InvalidRule(problems)
+        return values
+
+    def rules(self, form: object) -> list[RuleForm]:
+        """Return the rules in their JSON form. Raises: InvalidRule; see ``values``."""
+        return self.build(self.values(form))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the preset in JSON form: its name, its description, and its parameters by name."""
+        parameters = {name: parameter.to_json() for name, parameter in self.parameters.items()}
+        return {"name": self.name, "description": self.description, "parameters": parameters}

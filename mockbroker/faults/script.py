@@ -1,0 +1,181 @@
+"""Scripts: steps that begin and end at times of the broker's clock, such as those of a rolling restart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+
+from mockbroker.base.deadlines import Deadlines
+from mockbroker.base.timers import Due, ScriptDue
+from mockbroker.faults.globs import compile_glob
+from mockbroker.faults.rules import RuleExists
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of a script.
+
+    Attributes:
+        begins: Seconds after the start of the script when it begins.
+        ends: Seconds after the start when it ends; None if it lasts until the script is removed.
+        begin: Does the step; the step does not end if this raises an exception.
+        end: Undoes it; None if there is nothing to undo.
+        what: What is done, and undone, for the journal.
+    """
+
+    begins: float
+    ends: float | None
+    begin: Callable[[], None]
+    end: Callable[[], None] | None
+    what: tuple[str, str] = ("", "")
+
+
+class Script:
+    """A script that runs.
+
+    Attributes:
+        name: Its name.
+        rules: Names of the fault rules that belong to it.
+    """
+
+    def __init__(self, name: str, rules: Sequence[str], steps: Sequence[Step], now: float) -> None:
+        self.name = name
+        self.rules = tuple(rules)
+        self._waiting = [(now + step.begins, order, step) for order, step in enumerate(steps)]
+        heapify(self._waiting)
+        self._lasting: list[tuple[float, int, Step]] = []  # steps that have begun and have an end
+        self._forever: list[Step] = []  # steps that have begun and end when the script is removed
+
+    @property
+    def next(self) -> float | None:
+        """The broker's time of the next step in seconds; None if there is none."""
+        return min((queue[0][0] for queue in (self._lasting, self._waiting) if queue), default=None)
+
+    def run(self, now: float) -> Iterator[str]:
+        """Do the steps that are due, ends before beginnings; yield what was done."""
+        while (at := self.next) is not None and at <= now:
+            if self._lasting and self._lasting[0][0] == at:
+                yield from _end(heappop(self._lasting)[2])
+                continue
+            begun, order, step = heappop(self._waiting)
+            step.begin()
+            if step.ends is not None:
+                heappush(self._lasting, (begun - step.begins + step.ends, order, step))
+            elif step.end is not None:
+                self._forever.append(step)
+            if step.what[0]:
+                yield step.what[0]
+
+    def stop(self) -> Iterator[str]:
+        """Drop the steps that have not begun, and end those that have; yield what was done."""
+        self._waiting.clear()
+        while self._lasting:
+            yield from _end(heappop(self._lasting)[2])
+        while self._forever:
+            yield from _end(self._forever.pop())
+
+
+def _end(step: Step) -> Iterator[str]:
+    if step.end is not None:
+        step.end()
+        if step.what[1]:
+            yield step.what[1]
+
+
+class Scripts:
+    """The scripts of a cluster, by name.
+
+    Args:
+        deadlines: Returns the deadlines of the broker, in its time.
+        report: Takes the name of a script, what it has done, and the broker's time in seconds.
+        failures: The exceptions that a step may raise; they are reported, and the script continues.
+    """
+
+    def __init__(
+        self,
+        deadlines: Callable[[], Deadlines[Due]],
+        report: Callable[[str, str, float], None],
+        failures: tuple[type[Exception], ...],
+    ) -> None:
+        self._deadlines = deadlines
+        self._report = report
+        self._failures = failures
+        self._scripts: dict[str, Script] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._scripts
+
+    def check(self, name: str) -> None:
+        """Check that no script of a name exists. Raises: RuleExists."""
+        if name in self._scripts:
+            raise RuleExists(f"the preset {name} is active already: remove it, or use another name")
+
+    def start(self, name: str, rules: Sequence[str], steps: Sequence[Step], now: float) -> None:
+        """Start a script, and do its first steps. Raises: the exception of a step; then the script does not exist.
+
+        Args:
+            name: The name, which no script has.
+            rules: Names of the fault rules that belong to it.
+            steps: The steps.
+            now: The broker's time in seconds.
+        """
+        script = Script(name, rules, steps, now)
+        try:
+            for what in script.run(now):
+                self._report(name, what, now)
+        except self._failures:
+            self._stop(script, now)
+            raise
+        self._scripts[name] = script
+        self._schedule(script)
+
+    def remove(self, name: str, now: float) -> list[Script]:
+        """Remove the scripts whose name matches a glob, and end their steps; return them.
+
+        Raises: ValueError for an invalid glob.
+        """
+        matches = compile_glob(name)
+        removed = [script for key, script in self._scripts.items() if matches(key)]
+        for script in removed:
+            del self._scripts[script.name]
+            self._deadlines().forget(ScriptDue(script.name))
+            self._stop(script, now)
+        return removed
+
+    def forget_rules(self, existing: Container[str]) -> None:
+        """Forget the scripts whose rules have all been removed. ``existing``: the names of the rules that exist."""
+        for script in list(self._scripts.values()):
+            if script.rules and not any(rule in existing for rule in script.rules):
+                del self._scripts[script.name]
+                self._deadlines().forget(ScriptDue(script.name))
+
+    def clear(self) -> None:
+        """Forget all scripts, because the broker was replaced."""
+        self._scripts.clear()
+
+    def _run(self, name: str, now: float) -> None:
+        script = self._scripts.get(name)
+        if script is None:
+            return
+        try:
+            for what in script.run(now):
+                self._report(name, what, now)
+        except self._failures as error:
+            self._report(name, str(error), now)
+        self._schedule(script)
+
+    def _stop(self, script: Script, now: float) -> None:
+        while True:
+            try:
+                for what in script.stop():
+                    self._report(script.name, what, now)
+            except self._failures as error:
+                self._report(script.name, str(error), now)
+            else:
+                return
+
+    def _schedule(self, script: Script) -> None:
+        if script.next is not None:
+            due = ScriptDue(script.name, lambda now: self._run(script.name, now))
+            self._deadlines().set(due, script.next)
