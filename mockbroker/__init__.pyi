@@ -12,6 +12,7 @@ from mockbroker.api.faults import Fault as Fault
 from mockbroker.api.faults import Faults as Faults
 from mockbroker.api.faults import FaultState as FaultState
 from mockbroker.api.faults import UnknownFaultError as UnknownFaultError
+from mockbroker.api.faults import UnknownPresetError as UnknownPresetError
 from mockbroker.api.groups import CoordinatorUnavailableError as CoordinatorUnavailableError
 from mockbroker.api.groups import EmptyGroupError as EmptyGroupError
 from mockbroker.api.groups import UnknownGroupError as UnknownGroupError
