@@ -91,7 +91,8 @@ class Router:
         requests: The log of requests.
         handlers: The handlers by API key; ApiVersions advertises their versions.
         served: The served API versions by the first four bytes of a request: API key and version.
-        outer_stages: The stages of all connections that run before those of the connection.
+        outer_stages: The stages of all connections that run before those of the connection, by API key.
+        noticing_stages: The stages that set deadlines (``StageDue``) or notice closed connections.
         stages: The stages of all connections that run after those of the connection.
     """
 
@@ -99,7 +100,8 @@ class Router:
         self.journal = journal
         self.requests = RequestLog(journal.begin)
         self.handlers = handlers
-        self.outer_stages: tuple[Stage, ...] = ()
+        self.outer_stages: Mapping[int, tuple[Stage, ...]] = {}
+        self.noticing_stages: tuple[Stage, ...] = ()
         self.stages: tuple[Stage, ...] = ()
         self._release: Release | None = None
         self._adapters = {key: handler.adapt_response for key, handler in handlers.items()}
@@ -149,8 +151,9 @@ class Router:
         kind = call.request.__class__
         if kind not in NOT_LOGGED:
             self.requests.record(call, now)
-        if own or self.stages or self.outer_stages or kind is UnsupportedVersion:
-            effects = self._pass_on(Passage(call, (*self.outer_stages, *own, *self.stages)), now)
+        outer = self.outer_stages.get(call.ticket.api_key, ())
+        if own or self.stages or outer or kind is UnsupportedVersion:
+            effects = self._pass_on(Passage(call, (*outer, *own, *self.stages)), now)
         else:
             try:
                 effects = self.handlers[call.ticket.api_key].handle(self.broker, call, now)
@@ -254,7 +257,7 @@ class Router:
                 return []
 
     def _stage_due(self, ticket: Ticket, now: float) -> Effects:
-        return [effect for stage in (*self.outer_stages, *self.stages) for effect in stage.due(ticket, now)]
+        return [effect for stage in self.noticing_stages for effect in stage.due(ticket, now)]
 
     def forget(self, ticket: Ticket) -> None:
         """Discard a request whose connection was closed. A pending JoinGroup or SyncGroup remains, as in Kafka."""
@@ -266,7 +269,7 @@ class Router:
 
     def forget_connection(self, number: int) -> None:
         """Tell the outer stages that a connection was closed. ``number``: number of the connection."""
-        for stage in self.outer_stages:
+        for stage in self.noticing_stages:
             stage.forget_connection(number)
 
     def finish(self, effects: Effects, now: float) -> list[Outcome]:

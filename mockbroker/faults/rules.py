@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -81,6 +81,11 @@ class Rules:
 
     def __iter__(self) -> Iterator[ActiveRule]:
         return iter(self._rules.values())
+
+    @property
+    def keys(self) -> Collection[int]:
+        """The keys of the APIs that have rules."""
+        return self._by_api.keys()
 
     def get(self, name: str) -> ActiveRule | None:
         return self._rules.get(name)

@@ -95,7 +95,7 @@ class FaultStage(Stage):
     disconnects is processed when it is released, as a request in the queue of a Kafka broker is.
 
     Args:
-        router: The router, which gets the stage while there are rules.
+        router: The router, which calls the stage for APIs that have rules.
         principal: Function that returns the principal of a connection, by its number.
 
     Attributes:
@@ -107,6 +107,7 @@ class FaultStage(Stage):
 
     def __init__(self, router: Router, principal: Callable[[int], str]) -> None:
         self._router = router
+        router.noticing_stages = (self,)
         self._lookups = broker_lookups(lambda: router.broker, principal)
         self._affected = AffectedRequests()
         self.rules = Rules(router.broker.settings.mockbroker_faults_max_rules)
@@ -223,10 +224,8 @@ class FaultStage(Stage):
         self._notify()
 
     def _attach(self) -> None:
-        """Make the stage part of the router while there is something to do: without rules it costs nothing."""
-        needed = bool(len(self.rules) or len(self._affected))
-        others = tuple(stage for stage in self._router.outer_stages if stage is not self)
-        self._router.outer_stages = (self, *others) if needed else others
+        """Make the router call the stage for the APIs that have rules."""
+        self._router.outer_stages = dict.fromkeys(self.rules.keys, (self,))
 
     # --- requests ---
 
@@ -271,7 +270,7 @@ class FaultStage(Stage):
                 entry.phase = Phase.PROCESSING
                 effects = self._deliver(entry, entry.effects or [], now)
             case Phase.MUTED:
-                self._remove(entry)
+                self._affected.remove(entry)
                 effects = [Unmute(ticket)]
             case Phase.PACED:
                 effects = self._send_more(entry, now)
@@ -288,14 +287,14 @@ class FaultStage(Stage):
             return True
         if entry.pace is not None:
             entry.pace.finished = True
-        self._remove(entry)
+        self._affected.remove(entry)
         self._notify()
         return False
 
     def forget_connection(self, number: int) -> None:
         entry = self._affected.get(connection_ticket(number))
         if entry is not None:
-            self._remove(entry)
+            self._affected.remove(entry)
             self._notify()
 
     def _begin(self, entry: Affected, now: float) -> Effects | Call[Any]:
@@ -313,7 +312,7 @@ class FaultStage(Stage):
                     return self._answer(entry, [Close(call.ticket, f"fault rule {name}: {error}")], now)
                 return self._answer(entry, [Reply(call.ticket, response)], now)
             case Disconnect(disconnect="before", reset=reset):
-                self._remove(entry)
+                self._affected.remove(entry)
                 return [Close(call.ticket, f"fault rule {name}: disconnect before", reset)]
             case Hold(when="before"):
                 return self._hold(entry, Phase.HELD_BEFORE)
@@ -371,7 +370,7 @@ class FaultStage(Stage):
                 entry.phase = Phase.SILENT
                 return []
             case Disconnect(disconnect="after", reset=reset):
-                self._remove(entry)
+                self._affected.remove(entry)
                 return [Close(ticket, f"fault rule {name}: disconnect after", reset)]
             case Throttle(throttle_ms=throttle_ms):
                 self._delay(entry, Phase.MUTED, now, throttle_ms / 1000)
@@ -383,7 +382,7 @@ class FaultStage(Stage):
                     *(_delivered(effect, Delivery(pace=entry.pace)) for effect in effects),
                     *self._send_more(entry, now),
                 ]
-        self._remove(entry)
+        self._affected.remove(entry)
         return [self._changed(entry, effect, now) for effect in effects]
 
     def _changed(self, entry: Affected, effect: Any, now: float) -> Any:
@@ -445,7 +444,7 @@ class FaultStage(Stage):
         settings, affected = self._router.broker.settings, self._affected
         number, size = settings.mockbroker_faults_max_held_requests, settings.mockbroker_faults_max_held_bytes
         if affected.held >= number or affected.held_bytes + entry.size > size:
-            self._remove(entry)
+            self._affected.remove(entry)
             return [
                 Close(
                     entry.ticket,
@@ -461,7 +460,7 @@ class FaultStage(Stage):
         entries = self._affected.held_by(name)[:count]
         effects: Effects = []
         for entry in entries:
-            self._remove(entry)
+            self._affected.remove(entry)
             if entry.call is None:
                 effects.append(Unmute(entry.ticket))
             else:
@@ -482,7 +481,7 @@ class FaultStage(Stage):
         assert isinstance(effect, Bandwidth)
         assert pace is not None
         if pace.finished:
-            self._remove(entry)
+            self._affected.remove(entry)
             return []
         rate = effect.bytes_per_second
         size = max(1, round(rate * PACE_INTERVAL))
@@ -531,7 +530,7 @@ class FaultStage(Stage):
                 how = "serve"
             case _:
                 how = "close"
-        self._remove(entry)
+        self._affected.remove(entry)
         return Admission(how, name)
 
     def _admit_later(self, entry: Affected) -> Effects:
@@ -548,11 +547,6 @@ class FaultStage(Stage):
     @property
     def _broker(self) -> Broker:
         return self._router.broker
-
-    def _remove(self, entry: Affected) -> None:
-        self._affected.remove(entry)
-        if not len(self._affected) and not len(self.rules):
-            self._attach()
 
     def _record(self, fault: Fault, call: Call[Any] | None, now: float) -> None:
         """Add an event to the journal, and the name of the rule to the request log."""

@@ -294,7 +294,7 @@ class Shell:
             now, f"{call.client.client_id}>{call.client.node} {describe_request(call.ticket.api_key, call.request)}"
         )
         self.waiting[call.ticket] = call
-        if not self.rules:  # else it is known later whether a rule passes the request on
+        if call.ticket.api_key not in self.router.outer_stages:  # else a rule may keep it from being handled
             self.proceed(call, now)
 
     def proceed(self, call: Call[Any], now: float) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tools.broker_harness import BrokerHarness
 
+from kwire import APIS, encode, encode_request
 from kwire import ErrorCode as E
-from kwire import encode, encode_request
 from kwire.messages.create_topics import CreateTopicsRequest
 from kwire.messages.delete_topics import DeleteTopicsRequest
 from kwire.messages.end_txn import EndTxnRequest
@@ -713,7 +713,9 @@ def linked(place: Place, *deliveries: Delivery) -> Link:
     """A connection of a place whose requests pass a Delivering."""
     link = Link(1, place.log)
     place.pump.open(link)
-    place.harness.router.outer_stages = (Delivering(*deliveries),)
+    stages = (Delivering(*deliveries),)
+    place.harness.router.outer_stages = dict.fromkeys(APIS, stages)
+    place.harness.router.noticing_stages = stages
     return link
 
 
@@ -866,7 +868,7 @@ def test_reset_waits_until_the_answer_is_durable() -> None:
 def test_stages_hear_of_a_closed_connection_once() -> None:
     place = Place()
     link = linked(place)
-    (stage,) = place.harness.router.outer_stages
+    (stage,) = place.harness.router.noticing_stages
     place.pump.close(link)
     place.pump.close(link)
     assert isinstance(stage, Delivering)

@@ -144,7 +144,7 @@ def test_several_paced_responses_keep_their_order() -> None:
 def waits_for_nothing(cluster: ThreadCluster) -> bool:
     """Whether no request is affected by a rule any more, once all due timers have run."""
     cluster.clock.advance(1)
-    return bool(cluster._perform(lambda served: served._router.outer_stages == ()))
+    return bool(cluster._perform(lambda served: served._router.outer_stages == {}))
 
 
 def test_paced_response_is_forgotten_with_its_connection() -> None:
