@@ -26,6 +26,7 @@ class Phase(Enum):
 
 
 HELD = frozenset({Phase.HELD_BEFORE, Phase.HELD_AFTER})
+ANSWERED = frozenset({Phase.MUTED, Phase.PACED})
 UNPROCESSED = frozenset({Phase.DELAYED_BEFORE, Phase.HELD_BEFORE})
 
 
@@ -109,6 +110,14 @@ class AffectedRequests:
     def held_by(self, name: str) -> list[Affected]:
         """Return the requests that a rule holds, the longest held first."""
         return [entry for entry in self._entries.values() if entry.phase in HELD and entry.name == name]
+
+    def of_connection(self, number: int) -> list[Affected]:
+        """Return a new connection, and its requests that were answered, by the number of the connection."""
+        return [
+            entry
+            for entry in self._entries.values()
+            if entry.ticket.connection == number and (entry.call is None or entry.phase in ANSWERED)
+        ]
 
     def clear(self) -> None:
         self._entries.clear()

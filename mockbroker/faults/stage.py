@@ -283,7 +283,8 @@ class FaultStage(Stage):
         entry = self._affected.get(ticket)
         if entry is None:
             return False
-        if entry.phase in UNPROCESSED and entry.call is not None:
+        limit = self._broker.settings.mockbroker_faults_max_held_requests
+        if entry.phase in UNPROCESSED and entry.call is not None and len(self._affected) <= limit:
             return True
         if entry.pace is not None:
             entry.pace.finished = True
@@ -292,8 +293,7 @@ class FaultStage(Stage):
         return False
 
     def forget_connection(self, number: int) -> None:
-        entry = self._affected.get(connection_ticket(number))
-        if entry is not None:
+        for entry in self._affected.of_connection(number):
             self._affected.remove(entry)
             self._notify()
 
@@ -372,10 +372,10 @@ class FaultStage(Stage):
             case Disconnect(disconnect="after", reset=reset):
                 self._affected.remove(entry)
                 return [Close(ticket, f"fault rule {name}: disconnect after", reset)]
-            case Throttle(throttle_ms=throttle_ms):
+            case Throttle(throttle_ms=throttle_ms) if any(isinstance(effect, Reply) for effect in effects):
                 self._delay(entry, Phase.MUTED, now, throttle_ms / 1000)
                 return [_throttled(effect, throttle_ms) for effect in effects]
-            case Bandwidth(of="response"):
+            case Bandwidth(of="response") if any(isinstance(effect, Reply) for effect in effects):
                 entry.pace = Pace()
                 entry.phase = Phase.PACED
                 return [
@@ -388,10 +388,10 @@ class FaultStage(Stage):
     def _changed(self, entry: Affected, effect: Any, now: float) -> Any:
         """Return the answer of a request, changed as the action says."""
         if not isinstance(effect, Reply):
-            is_error = entry.injection is not None and isinstance(
-                effect, Answer
-            )  # as Kafka does for a Produce with acks=0
-            return Close(entry.ticket, f"{_reason(entry)} in a request without response") if is_error else effect
+            if entry.injection is None or not isinstance(effect, Answer):
+                return effect
+            reason = f"{_reason(entry)}: an error in a request without response"  # Kafka closes the connection, too
+            return Close(entry.ticket, reason)
         if entry.injection is not None:
             return Reply(effect.ticket, entry.injection.merge(effect.response), delivery=effect.delivery)
         match entry.fault.rule.action.effect:

@@ -20,6 +20,7 @@ from kwire.messages.produce import ProduceRequest
 from kwire.records import Record, build_batch
 from kwire.records.batch import batches
 from mockbroker import Cluster, ConnectionClosedError, InProcessConnection, open_cluster
+from mockbroker.base.timers import StageDue
 
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
@@ -287,6 +288,29 @@ async def test_bytes_per_second(of: Any) -> None:
         await cluster.clock.advance(600.0)
         await trio.testing.wait_all_tasks_blocked()
         assert {topic.name for topic in asked.response.topics} >= {"t", "u"}
+
+
+async def test_slow_response_of_a_closed_connection_is_forgotten() -> None:
+    async with opened() as cluster, trio.open_nursery() as nursery:
+        cluster.faults.add(api="Metadata", bytes_per_second=1)
+        connection = cluster.connect()
+        Asked(nursery, connection, MetadataRequest(topics=None))
+        await cluster.clock.advance(1.0)
+        connection.close()
+        await cluster.clock.advance(1.0)
+        assert not [key for key in cluster._router.broker.deadlines if isinstance(key, StageDue)]
+
+
+@pytest.mark.parametrize("action", [{"bytes_per_second": 1}, {"throttle_ms": 1_000}])
+async def test_request_without_response_is_not_slowed(action: dict[str, Any]) -> None:
+    async with opened() as cluster:
+        cluster.faults.add(api="Produce", **action)  # type: ignore[typeddict-item]
+        connection = cluster.connect()
+        partition = ProduceRequest.Topic.Partition(index=0, records=build_batch([Record(value=b"v")]))
+        topics = [ProduceRequest.Topic(name="t", partition_data=[partition])]
+        await connection.ask(ProduceRequest(acks=0, timeout_ms=1000, topic_data=topics), 7, answered=False)
+        assert (await connection.ask(HEARTBEAT)).error_code == E.UNKNOWN_MEMBER_ID
+        assert not [key for key in cluster._router.broker.deadlines if isinstance(key, StageDue)]
 
 
 async def test_evict_removes_the_member_that_asked() -> None:
