@@ -73,6 +73,7 @@ class Control:
         feed: The events.
         waiters: The limit on waits.
         streams: The limit on event streams.
+        stream_count: Number of event streams so far.
         stopping: Set when the server stops.
     """
 
@@ -84,6 +85,7 @@ class Control:
         self.feed = Feed(cluster)
         self.waiters = Slots(settings.mockbroker_http_max_waiters, "mockbroker.http.max.waiters", "waits")
         self.streams = Slots(settings.mockbroker_http_max_streams, "mockbroker.http.max.streams", "event streams")
+        self.stream_count = 0
         self.stopping = trio.Event()
 
     @property

@@ -12,6 +12,7 @@ from mockbroker.api.cluster import Cluster
 from mockbroker.broker.journal import Event
 
 PAUSE = 0.02  # seconds between two wake-ups: a thousand streams must not wake up at each of many events
+AT_ONCE = 20  # waiting tasks that are woken before others run
 GAP = "gap"  # kind of the event for events that are no longer kept
 
 
@@ -33,7 +34,11 @@ class Feed:
         while True:
             await self._is_due.wait()
             self._is_due = trio.Event()
-            self.changed.unpark_all()
+            waiting = len(self.changed)
+            while waiting > 0:  # in portions, so that a thousand streams do not delay Kafka clients
+                self.changed.unpark(count=AT_ONCE)
+                waiting -= AT_ONCE
+                await trio.lowlevel.checkpoint()
             await trio.sleep(PAUSE)
 
     def wake(self) -> None:

@@ -17,7 +17,8 @@ from starlette.types import Receive, Scope, Send
 from mockbroker.control.control import Control
 from mockbroker.control.routes import EVENT_STREAM, HEADERS
 
-HEARTBEAT = 30.0  # seconds between comments on an idle stream; proxies close connections that are idle for a minute
+HEARTBEAT = 30.0  # longest pause in seconds on an idle stream; proxies close connections that are idle for a minute
+SPREAD = 0.618  # the golden ratio spreads the pauses of successive streams, so that they do not all end at once
 EVENTS_AT_ONCE = 100  # events that are sent before other tasks run
 RETRY = b"retry: 1000\n\n"  # milliseconds until a browser connects again
 BYE = b"event: bye\ndata: {}\n\n"
@@ -38,6 +39,8 @@ class EventStream(Response):
         self._control = control
         self._after = after
         self._matches = matches
+        control.stream_count += 1
+        self._pause = HEARTBEAT * (1 + control.stream_count * SPREAD % 1) / 2
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         """Send the stream."""
@@ -64,7 +67,7 @@ class EventStream(Response):
             if data := self._next_events():
                 await _send(send, data)
             elif self._after == control.feed.last:
-                with trio.move_on_after(HEARTBEAT) as idle:
+                with trio.move_on_after(self._pause) as idle:
                     await control.feed.changed.park()
                 if idle.cancelled_caught:
                     await _send(send, b":\n\n")
