@@ -42,7 +42,7 @@ docs: .venv/.dev  ## the generated pages of docs/
 	$(BIN)/python tools/conformance_table.py fixtures/conversations > docs/conformance.md
 	$(BIN)/python tools/reference_pages.py docs/reference
 	$(BIN)/python tools/table_pages.py docs/pipeline.md
-	$(BIN)/python tools/errors_page.py docs/errors.md
+	$(BIN)/python tools/errors_page.py docs/errors.md mockbroker/faults/api_errors.tsv
 	$(BIN)/python tools/presets_page.py benchmarks/results/presets.json docs/presets.md
 	$(BIN)/python tools/usage_pages.py docs
 	$(BIN)/python tools/rebalance_picture.py > docs/rebalance.svg

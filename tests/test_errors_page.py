@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from errors_page import conditions, named_by_handler, page, recorded
+from errors_page import conditions, data, documented, named_by_handler, page, recorded
 from golden import ROOT
 
 from kwire import APIS, ErrorCode
@@ -18,6 +18,14 @@ errors_recorded = cache(recorded)
 
 def test_page_is_current() -> None:
     assert (ROOT / "docs" / "errors.md").read_text("utf-8") == made(), "make docs"
+
+
+def test_errors_of_apis_are_current() -> None:
+    assert (ROOT / "mockbroker" / "faults" / "api_errors.tsv").read_text("utf-8") == data(), "make docs"
+
+
+def test_documented_errors_are_of_served_apis() -> None:
+    assert set(documented()) <= {APIS[key].name for key in HANDLERS}
 
 
 def test_conditions_are_of_served_apis() -> None:

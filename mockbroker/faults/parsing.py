@@ -9,6 +9,7 @@ from typing import Any
 
 from kwire.apikeys import ApiKey
 from kwire.messages import APIS
+from mockbroker.faults.api_errors import unusual_error
 from mockbroker.faults.applicability import applies_to
 from mockbroker.faults.matching import criteria
 from mockbroker.faults.parsing_action import parse_action
@@ -51,6 +52,9 @@ def warnings(rule: Rule) -> list[Problem]:
     )
     if isinstance(rule.action.effect, Error) and matches_produce:
         found.append(Problem("action.error", "a Produce with acks=0 has no response that could have an error"))
+    if isinstance(rule.action.effect, Error):
+        unusual = (unusual_error(api, rule.action.effect.error) for api in rule.match.api)
+        found += [Problem("action.error", detail) for detail in unusual if detail is not None]
     return found
 
 

@@ -130,6 +130,16 @@ def test_an_error_of_produce_has_a_warning_about_acks(api):
     )
 
 
+def test_an_error_that_kafka_does_not_return_has_a_warning():
+    match = {"api": ["Heartbeat", "Fetch", "LeaveGroup"]}
+    found = warnings(parse_rule({"match": match, "action": {"error": "OFFSET_OUT_OF_RANGE"}}))
+    assert [(each.path, each.detail.partition(";")[0]) for each in found] == [
+        ("action.error", "Kafka does not return OFFSET_OUT_OF_RANGE for Heartbeat"),
+        ("action.error", "Kafka does not return OFFSET_OUT_OF_RANGE for LeaveGroup"),
+    ]
+    assert warnings(parse_rule({"match": {"group": "b"}, "action": {"error": "OFFSET_OUT_OF_RANGE"}})) == []
+
+
 def test_other_rules_have_no_warning():
     assert warnings(parse_rule(rule())) == []
     assert warnings(parse_rule({"match": {"api": "Produce"}, "action": {"delay_ms": 1}})) == []

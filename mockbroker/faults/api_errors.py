@@ -1,0 +1,28 @@
+"""The errors that Kafka returns for each API, as data that tools/errors_page.py writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+
+
+@cache
+def api_errors() -> Mapping[str, frozenset[str]]:
+    """Return the names of the errors that Kafka returns, by Kafka's name of the API."""
+    text = resources.files("mockbroker.faults").joinpath("api_errors.tsv").read_text("utf-8")
+    rows = (line.split("\t") for line in text.splitlines() if not line.startswith("#"))
+    return {api: frozenset(errors.split()) for api, errors in rows}
+
+
+def unusual_error(api: str, error: str) -> str | None:
+    """Return the warning about an error that Kafka does not return for an API, or None if Kafka returns it.
+
+    Args:
+        api: Kafka's name of the API.
+        error: Name of the error.
+    """
+    known = api_errors().get(api)
+    if known is None or error in known:
+        return None
+    return f"Kafka does not return {error} for {api}; it returns {', '.join(sorted(known))}"
