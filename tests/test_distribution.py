@@ -76,6 +76,7 @@ REFUSED = {  # commands that need an extra for what they are asked, and which
     ("kwire", "pipeline", "--input", "x", "--output", "y"): "spark",
     ("kwire", "report", ".", "--html", "page.html"): "report",
     ("mockbroker", "demo"): "demo",
+    ("mockbroker", "serve", "--http", "0"): "http",
 }
 NEEDING = (  # modules that import what an extra has
     "kwire.analysis",
@@ -83,6 +84,7 @@ NEEDING = (  # modules that import what an extra has
     "kwire.spark",
     "kwire.fuzz.strategies",
     *(f"kwire.cli.{verb}" for verb in EXTRAS),
+    "mockbroker.control",
     "mockbroker.lab.demo",
     "mockbroker.pytest_plugin",
 )

@@ -170,6 +170,11 @@ def command(
     partitions = _parse_topics(topics, Settings.parse(broker_settings).num_partitions)
     _warn_unauthenticated(host, broker_settings)
     address = http_address(http, http_hosts, http_token_file)
+    if address is not None:
+        try:
+            import mockbroker.control.server  # noqa: F401 - late: needs the extra http
+        except ModuleNotFoundError as error:
+            raise click.ClickException(f"--http: {missing(error, 'http')}") from error
     with ExitStack() as stack:
         file = stack.enter_context(_open_journal(journal)) if journal else None
 
@@ -406,10 +411,8 @@ async def _control_api(
     if address is None:
         yield None
         return
-    try:
-        from mockbroker.control.server import serving  # late: needs the extra http
-    except ModuleNotFoundError as error:
-        _fail(f"--http: {missing(error, 'http')}")
+    from mockbroker.control.server import serving
+
     settings = Settings.parse(broker_settings)
     try:
         sock = listen(address.host, address.port)

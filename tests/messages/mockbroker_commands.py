@@ -271,7 +271,7 @@ ROWS = [
     Row("token that is not text", http_token(b"\xff"), "Error: --http-token-file token: not UTF-8: invalid start byte at byte 0"),
     Row("token in an unreadable file", http_unreadable_token, "Error: --http-token-file token: cannot read the file: Input/output error"),
     Row("port of the control API in use", http_port_in_use, "mockbroker: error: --http: cannot listen on 127.0.0.1:$PORT: Address already in use; choose another port (0 picks a free one) or another address"),
-    Row("control API without a package", http_without_starlette, "mockbroker: error: --http: starlette is missing: pip install 'kwire[http]'"),
+    Row("control API without a package", http_without_starlette, "Error: --http: starlette is missing: pip install 'kwire[http]'"),
     Row("demo without a package", demo_without_rich, "Error: the demo requires packages that are not installed (rich): pip install 'kwire[demo]'"),
     Row("page of faults", run("mockbroker simulate --html page.html"), "Error: --html needs a rebalance protocol: use --scheme with one of all, zookeeper, server, draft, classic, cooperative, consumer"),
     Row("page of several stories", run("mockbroker simulate --scheme classic --seeds 2 --html page.html"), "Error: --html draws only one story: remove --seeds"),
