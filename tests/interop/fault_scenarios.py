@@ -86,6 +86,7 @@ SCENARIOS: dict[str, Scenario] = {
     "malform: record_count": records("record_count"),
     "malform: decompression_bomb": records("decompression_bomb", parameters={"bytes": 1_000_000}),
     "malform: corrupt_values": records("corrupt_values"),
+    "malform: schema_id": records("schema_id"),
     "malform: duplicate_records": records("duplicate_records"),
     "evict at Heartbeat": Scenario("join", {"evict": True}),
     "connection: refuse": Scenario("produce", {"on": "connect", "disconnect": "before"}),

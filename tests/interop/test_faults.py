@@ -17,6 +17,9 @@ from interop.fault_clients import CLIENTS
 from interop.fault_scenarios import SCENARIOS, play
 from interop.stage import MARKS, need_client
 
+from mockbroker.faults.malformed import FORMS
+from mockbroker.faults.parsing_action import CONNECTION_EFFECTS, REQUEST_EFFECTS
+
 pytestmark = MARKS
 
 HERE = Path(__file__).parent
@@ -64,6 +67,14 @@ def test_client_that_is_stuck_never_returns(scenario: str, family: str) -> None:
 def test_every_scenario_is_met_by_three_clients() -> None:
     assert list(OBSERVATIONS) == list(SCENARIOS)
     assert [name for name, row in OBSERVATIONS.items() if not set(CLIENTS) <= set(row)] == []
+
+
+def test_every_action_and_form_has_a_scenario() -> None:
+    of_requests = {key for each in SCENARIOS.values() if "on" not in each.rule for key in each.rule}
+    of_connections = {key for each in SCENARIOS.values() if "on" in each.rule for key in each.rule}
+    assert of_requests >= {*REQUEST_EFFECTS, "delay_ms"}
+    assert of_connections >= {*CONNECTION_EFFECTS, "delay_ms"}
+    assert {each.rule["malform"] for each in SCENARIOS.values() if "malform" in each.rule} == set(FORMS)
 
 
 def documented(scenario: str) -> str:
