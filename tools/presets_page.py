@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mockbroker.faults.preset import Parameter, Preset
+from mockbroker.faults.preset import Parameter, Preset, no_rules
 from mockbroker.faults.presets import PRESETS
 
 EXAMPLES = {  # parameters that a preset needs, or that show what it can do
@@ -48,17 +48,29 @@ is replaced. Each change is a `fault` event in the journal.
 - A rule whose time is over stays in `cluster.faults.states()` with its counters, and releases what it holds.
 """
 SEEN = """
-The tables "What clients did" were recorded by `python benchmarks/presets.py`. {how}
+The tables "What clients did" are of one run of `python benchmarks/presets.py`, with the clients' versions that
+[clients.md](clients.md) names. Each client ran alone against a cluster of three brokers with a topic of one partition
+and three replicas. Times that depend on chance, such as pauses, differ from run to run.
+
+- A consumer had read 5 records and committed. Then the preset was applied, 10 records were produced within 5 seconds,
+  and after half of them the consumer committed again. After the 5 seconds the preset was removed, and the consumer was
+  observed until it had read all new records, for at most 6 seconds more. "Pause" is the longest time without a new
+  record, of 0.5 seconds between two of them. The session timeout was 2 seconds.
+- A client that ended is a program that does not catch the exception of a poll or a commit.
+- A producer sent 10 records of 20 kB to one partition, with `acks=all` and without idempotence.
+- A transactional client had read 5 records and sent 5 in a transaction, which it committed under the preset.
 """
+PRODUCERS = {"throttled-producer", "slow-producer"}
+TRANSACTIONS = {"transaction-coordinator-lost-at-end-txn"}
 
 
 def page(seen: Mapping[str, Any]) -> str:
     """Return the page. ``seen``: the content of presets.json; {} if nothing was recorded."""
     lines = [HEAD]
     if seen:
-        lines.append(SEEN.format(how=seen["how"]))
+        lines.append(SEEN)
     for preset in PRESETS.values():
-        lines += _section(preset, seen.get("presets", {}).get(preset.name, {}))
+        lines += _section(preset, seen.get(preset.name, {}))
     return "\n".join(lines).replace("\n\n\n", "\n\n")
 
 
@@ -73,11 +85,40 @@ def _section(preset: Preset, seen: Mapping[str, Any]) -> Iterator[str]:
     yield from (_row(name, each) for name, each in preset.parameters.items() if name != "name")
     yield ""
     if seen:
-        yield f"What clients did ({seen['scenario']}):\n"
-        yield "| client | outcome |"
-        yield "|---|---|"
-        yield from (f"| {client} | {outcome} |" for client, outcome in seen["clients"].items())
+        given = ", ".join(f"{name}={json.dumps(value)}" for name, value in seen["parameters"].items())
+        yield f"What clients did{given and f' with `{given}`'}:\n"
+        has_rules = preset.build is not no_rules
+        yield f"| client |{' requests that rules were applied to |' * has_rules} what it did |"
+        yield f"|---|{'---|' * has_rules}---|"
+        for client, outcome in seen["clients"].items():
+            applied = f" {outcome['applied']} |" if has_rules else ""
+            yield f"| {client} |{applied} {outcome_text(preset.name, outcome)} |"
         yield ""
+
+
+def outcome_text(preset: str, outcome: Mapping[str, Any]) -> str:
+    """Return in words what a client did. ``outcome``: the fields of ``Outcome`` of benchmarks/presets.py."""
+    read, expected = outcome["read"], outcome["expected"]
+    number = f"all {expected}" if read == expected else f"{read} of {expected}" if read else "no"
+    again = f"{outcome['again']} records again" if outcome["again"] else ""
+    if preset in TRANSACTIONS:
+        committed = f"committed after {outcome['pause_s']} s" if outcome["committed"] else "the commit failed"
+        parts = [committed, f"{number} records of the transaction are visible", again]
+    elif preset in PRODUCERS:
+        parts = [f"wrote {number} records in {outcome['pause_s']} s", again]
+    else:
+        changed = f"{outcome['changed']} with changed values" if outcome["changed"] else ""
+        parts = [f"read {number} new records", again, changed, f"pause {outcome['pause_s']} s"]
+        if outcome["committed"] is not None:
+            parts.append("committed" if outcome["committed"] else "the commit was not confirmed")
+        parts += [_times("joined again", outcome["joins"]), _times("was evicted", outcome["evicted"])]
+    if outcome["ended"]:
+        parts.append(f"ended with `{outcome['ended'].replace('|', '/').replace('`', '')}`")
+    return "; ".join(part for part in parts if part)
+
+
+def _times(what: str, number: int) -> str:
+    return "" if not number else f"{what} once" if number == 1 else f"{what} {number} times"
 
 
 def _row(name: str, parameter: Parameter) -> str:
