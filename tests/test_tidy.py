@@ -188,6 +188,11 @@ TESTED_ELSEWHERE = {
         "tests/mockbroker/transactions/test_registry.py, all handlers of transactions together",
     ),
     "mockbroker/broker/handlers/handler": "tests/mockbroker/broker/test_router.py",
+    "mockbroker/cli/ctl/faults": "tests/mockbroker/cli/test_ctl_faults.py",
+    "mockbroker/cli/ctl/presets": "tests/mockbroker/cli/test_ctl_faults.py",
+    "mockbroker/cli/ctl/rule_options": "tests/mockbroker/cli/test_ctl_faults.py",
+    "mockbroker/cli/ctl/*": "tests/mockbroker/cli/test_ctl.py, with a broker in a process",
+    "mockbroker/cli/event_lines": "tests/mockbroker/cli/test_ctl.py",
     "mockbroker/cli/history_lines": "tests/mockbroker/lab/history/test_comparison.py",
     "mockbroker/cli/simulate": "tests/mockbroker/lab/simulation/test_run.py",
     "mockbroker/client/backoff": "tests/mockbroker/client/test_network.py",
@@ -279,6 +284,8 @@ TESTS_OF_MANY: Mapping[str, list[str]] = {  # scenarios and properties that no m
         "test_scenarios",  # failures of a coordinator
         "test_security",  # SASL and TLS on sockets
         "broker/test_recorded_failover",  # beside a real broker
+        "cli/test_ctl",  # a broker in a process
+        "cli/test_ctl_faults",
         "cli/test_main",
         "cli/test_serve_data_dir",  # processes that are killed
         "client/test_engine_under_faults",  # members and errors at random

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import click
 from layers_picture import picture
@@ -48,11 +49,18 @@ def _command_line() -> Iterator[str]:
         settings = {**group.context_settings, "max_content_width": WIDTH, "terminal_width": WIDTH}
         context = click.Context(group, info_name=name, **settings)
         yield f"```\n{group.get_help(context)}\n```"
-        for verb in group.list_commands(context):
-            command = group.get_command(context, verb)
-            assert command is not None
-            inner = click.Context(command, context, verb, **settings)
-            yield f"\n### {name} {verb}\n\n```\n{command.get_help(inner)}\n```"
+        yield from _subcommands(group, context, settings)
+
+
+def _subcommands(group: click.Group, context: click.Context, settings: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the help of the commands of a group, and of their own commands."""
+    for verb in group.list_commands(context):
+        command = group.get_command(context, verb)
+        assert command is not None
+        inner = click.Context(command, context, verb, **settings)
+        yield f"\n### {inner.command_path}\n\n```\n{command.get_help(inner)}\n```"
+        if isinstance(command, click.Group):
+            yield from _subcommands(command, inner, settings)
 
 
 # --- settings ---

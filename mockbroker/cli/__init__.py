@@ -11,6 +11,7 @@ from kwire.command import LazyGroup
 
 VERBS = {
     "conform": "Play recorded conversations against a broker.",
+    "ctl": "Observe and change a running broker over its control API.",
     "demo": "Show three kinds of real client in one group.",
     "import": "Read groups and offsets from the files of a stopped Kafka broker.",
     "serve": "Run a cluster until it receives a signal.",

@@ -49,7 +49,7 @@ def http_address(http: str | None, names: Iterable[str], token_file: Path | None
         raise click.UsageError(f"--http {http}: expected PORT or HOST:PORT")
     if int(port) > LAST_PORT:
         raise click.UsageError(f"--http {http}: port {port} is out of range (0-{LAST_PORT})")
-    token = _token(token_file)
+    token = read_token(token_file, "--http-token-file")
     if token is None and not is_loopback(host):
         raise click.UsageError(
             f"--http {http}: without a token the control API listens on loopback only: "
@@ -58,14 +58,19 @@ def http_address(http: str | None, names: Iterable[str], token_file: Path | None
     return HttpAddress(host, int(port), names, token)
 
 
-def _token(path: Path | None) -> str | None:
-    """Return the token from the file or the environment; None if there is none."""
+def read_token(path: Path | None, option: str) -> str | None:
+    """Return the token from a file, else from the environment; None if there is none. Raises: click.UsageError.
+
+    Args:
+        path: The file; None to read the environment.
+        option: The option that named the file, for errors.
+    """
     if path is None:
         text, source = os.environ.get(TOKEN_VARIABLE), TOKEN_VARIABLE
         if text is None:
             return None
     else:
-        source = f"--http-token-file {path}"
+        source = f"{option} {path}"
         try:
             text = path.read_text("utf-8")
         except UnicodeDecodeError as error:

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
 import click
 import trio
@@ -21,11 +21,13 @@ from kwire.extras import missing
 from mockbroker.api.cluster import Cluster, open_cluster
 from mockbroker.api.open_listeners import PortInUseError
 from mockbroker.api.plan import CLOCKS, MANUAL
+from mockbroker.base.errors import ConflictError, FaultRuleError
 from mockbroker.base.release import KAFKA_4_2, RELEASES
 from mockbroker.base.settings import Settings, SettingsError, read_properties
 from mockbroker.broker.journal import Event
 from mockbroker.cli.clock_lines import run_commands
 from mockbroker.cli.http_address import HttpAddress, http_address
+from mockbroker.cli.rule_files import RuleFileError, by_number, read_rules
 from mockbroker.net.addresses import is_loopback
 from mockbroker.net.bound_listeners import listen
 from mockbroker.net.listeners import of_settings, users_of
@@ -130,6 +132,13 @@ log = logging.getLogger("mockbroker")
     help="File with the token that requests to the control API need. In the environment: MOCKBROKER_HTTP_TOKEN",
 )
 @click.option(
+    "--faults",
+    "faults_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Fault rules that hold from the first connection on: a TOML, YAML or JSON file (docs/faults.md).",
+)
+@click.option(
     "--ready-file",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the addresses and the process id to this file once connections are accepted.",
@@ -153,6 +162,7 @@ def command(
     http: str | None,
     http_hosts: tuple[str, ...],
     http_token_file: Path | None,
+    faults_file: Path | None,
     ready_file: Path | None,
 ) -> None:
     """Run a cluster until SIGTERM, SIGINT or SIGHUP; a second signal ends it at once.
@@ -175,6 +185,7 @@ def command(
             import mockbroker.control.server  # noqa: F401 - late: needs the extra http
         except ModuleNotFoundError as error:
             raise click.ClickException(f"--http: {missing(error, 'http')}") from error
+    faults = _read_faults(faults_file)
     with ExitStack() as stack:
         file = stack.enter_context(_open_journal(journal)) if journal else None
 
@@ -189,6 +200,7 @@ def command(
                 users=passwords,
                 data_dir=data_dir,
                 clock=clock,
+                faults=faults,
             ) as cluster:
                 cluster.journal.max_events = EVENTS_IN_MEMORY
                 if file is not None:
@@ -213,6 +225,9 @@ def command(
             trio.run(run)
         except SettingsError as error:
             raise click.UsageError(str(error)) from error
+        except (FaultRuleError, ConflictError) as error:  # of --faults
+            texts = by_number(getattr(error, "problems", ())) or [str(error)]
+            raise click.UsageError("\n".join(f"--faults {faults_file}: {text}" for text in texts)) from error
         except (PortInUseError, DataDirError) as error:
             _fail(str(error))
 
@@ -261,6 +276,13 @@ def _read_config(path: Path | None) -> dict[str, str]:
     except (OSError, UnicodeDecodeError, SettingsError) as error:
         _fail(f"--config {path}: {_file_problem(error)}")
     return properties
+
+
+def _read_faults(path: Path | None) -> list[Any]:
+    try:
+        return [] if path is None else read_rules(path)
+    except RuleFileError as error:
+        raise click.UsageError(f"--faults {path}: {error}") from error
 
 
 def _file_problem(error: Exception) -> str:

@@ -15,7 +15,8 @@ from unittest.mock import patch
 
 from click.testing import CliRunner
 from golden import ROOT
-from messages.row import Row, Run, run
+from messages.row import USAGE, Row, Run, run
+from tools.http_answers import answering, json_response
 from trustme import CA
 
 from kwire.blobs import encode_record, encode_stored
@@ -81,6 +82,41 @@ def http_unreadable_token() -> str:
 def http_port_in_use() -> str:
     with socket.create_server(("127.0.0.1", 0)) as other:
         return http(str(other.getsockname()[1])).stderr()
+
+
+def ctl(*words: str, answer: object = None, status: str = "200 OK", stdin: str = "") -> Callable[[], str]:
+    """Run ``mockbroker ctl`` with a server that has one answer; return what is printed on stderr."""
+
+    def cause() -> str:
+        with answering(json_response(status, json.dumps(answer).encode())) as url:
+            arguments = ["ctl", "--url", url, *words]
+            result = CliRunner().invoke(main, arguments, input=stdin, catch_exceptions=False)
+        return USAGE.sub("", result.stderr).strip()
+
+    return cause
+
+
+def ctl_alone(*words: str, files: Mapping[str, str | bytes | None] | None = None) -> Run:
+    """Run ``mockbroker ctl`` without a server."""
+    return run("mockbroker ctl --url http://127.0.0.1:1", *words, files=files)
+
+
+def ctl_without_url() -> str:
+    return run("mockbroker ctl groups", environment={"MOCKBROKER_URL": ""}).stderr()
+
+
+def ctl_stream() -> str:
+    with answering(b"HTTP/1.1 200 OK\r\n\r\nretry: 1000\n") as url:
+        return run("mockbroker ctl --url", url, "events", "-f").stderr()
+
+
+def rules(name: str, content: str | bytes) -> Run:
+    return serve("--faults", name, files={name: content})
+
+
+def rules_without_yaml() -> str:
+    with patch.dict(sys.modules, {"yaml": None}):
+        return rules("r.yaml", "").stderr()
 
 
 def demo_without_rich() -> str:
@@ -272,6 +308,35 @@ ROWS = [
     Row("token in an unreadable file", http_unreadable_token, "Error: --http-token-file token: cannot read the file: Input/output error"),
     Row("port of the control API in use", http_port_in_use, "mockbroker: error: --http: cannot listen on 127.0.0.1:$PORT: Address already in use; choose another port (0 picks a free one) or another address"),
     Row("control API without a package", http_without_starlette, "Error: --http: starlette is missing: pip install 'kwire[http]'"),
+    Row("unknown format of a rule file", rules("r.txt", ""), "Error: --faults r.txt: the format is unknown: use a name that ends in .toml, .yaml, .yml, .json"),
+    Row("rule file that is not text", rules("r.toml", b"\xff"), "Error: --faults r.toml: not UTF-8: invalid start byte at byte 0"),
+    Row("rule file without rules", rules("r.json", "{}"), "Error: --faults r.json: no rules: expected a list of rules as fault, in TOML [[fault]]"),
+    Row("rule file with another key", rules("r.toml", "fault = []\ntimes = 1"), "Error: --faults r.toml: unknown key 'times' beside fault: a file of rules has only fault"),
+    Row("rule file that is not TOML", rules("r.toml", "fault"), "Error: --faults r.toml: not TOML: $REASON"),
+    Row("rule file that is not JSON", rules("r.json", "["), "Error: --faults r.json: not JSON: Expecting value: line 1 column 2 (char 1)"),
+    Row("rule file that is not YAML", rules("r.yaml", "["), "Error: --faults r.yaml: not YAML: $REASON"),
+    Row("YAML without a package", rules_without_yaml, "Error: --faults r.yaml: yaml is missing: pip install 'kwire[yaml]', or use TOML or JSON"),
+    Row("invalid rule in a file", rules("r.toml", "[[fault]]\nmatch = { api = 'Fetch' }\naction = { hold = true }\n[[fault]]\nmatch = { api = 'Fetsh' }\naction = { hold = true }"), "Error: --faults r.toml: rule 2: match.api: unknown API 'Fetsh' (possible: Fetch)"),
+    Row("control API that is not named", ctl_without_url, "Error: no server is named: use --url or MOCKBROKER_URL, with the URL of serve --http"),
+    Row("invalid URL of the control API", run("mockbroker ctl --url localhost:80 groups"), "Error: --url localhost:80: expected a URL such as http://127.0.0.1:8080"),
+    Row("control API that does not run", ctl_alone("groups"), "Error: no response from http://127.0.0.1:1: Connection refused; is mockbroker serve --http running there?"),
+    Row("server without the control API", ctl("groups", answer="hello", status="404 Not Found"), "Error: http://127.0.0.1:$PORT answered with status 404, but not as the control API of mockbroker: use the URL that serve --http has printed"),
+    Row("rule that the server refuses", ctl("faults", "add", "--api", "Fetsh", "--hold", answer={"detail": "match.api: unknown API 'Fetsh'", "errors": [{"path": "match.api", "detail": "unknown API 'Fetsh'", "possible": ["Fetch"]}]}, status="422 Unprocessable Content"), "Error: the server refused the request:\n  match.api: unknown API 'Fetsh' (possible: Fetch)"),
+    Row("rule with a warning", ctl("faults", "add", "--api", "Produce", "--hold", answer={"name": "r", "warnings": [{"path": "action", "detail": "acks=0"}]}), "warning: action: acks=0"),
+    Row("event stream that is cut", ctl_stream, "Error: http://127.0.0.1:$PORT: the event stream ended"),
+    Row("duration without a unit", ctl_alone("clock", "advance", "45"), "Error: 45 is not a valid duration: expected one such as 500ms, 45s, 5m or 2h"),
+    Row("neither options nor a rule", ctl_alone("faults", "add"), "Error: expected either options such as --api and --error, or RULE, or --file"),
+    Row("rule without a name to replace", ctl_alone("faults", "add", "--replace", "--api", "Fetch", "--hold"), "Error: --replace needs a rule with a name"),
+    Row("neither names nor all rules", ctl_alone("faults", "remove"), "Error: expected either names of rules or --all"),
+    Row("file of rules for a running broker", ctl_alone("faults", "add", "--file", "r.json", files={"r.json": "7"}), "Error: --file r.json: no rules: expected a list of rules as fault, in TOML [[fault]]"),
+    Row("rule that is not JSON", ctl_alone("faults", "add", "{"), "Error: the rule is not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+    Row("parameter without a value", ctl_alone("faults", "add", "--malform", "length", "--parameter", "by"), "Error: --parameter by: expected NAME=VALUE"),
+    Row("response of a rule that is not JSON", ctl_alone("faults", "add", "--respond", "{"), "Error: Invalid value for '--respond': not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+    Row("times of a rule", ctl_alone("faults", "add", "--times", "often"), "Error: Invalid value for '--times': often is not an integer or always"),
+    Row("offset without a partition", ctl_alone("groups", "set-offsets", "g", "orders=5"), "Error: orders=5 is not a valid offset: expected TOPIC:PARTITION=OFFSET"),
+    Row("topic setting without a value", ctl_alone("topics", "create", "t", "--config", "retention.ms"), "Error: --config retention.ms: expected KEY=VALUE"),
+    Row("preset that does not exist", ctl("presets", "show", "none", answer={"items": []}), "Error: preset none does not exist: mockbroker ctl presets lists all"),
+    Row("parameter of a preset without a value", ctl("presets", "run", "latency", "delay_ms", answer={"items": []}), "Error: delay_ms is not a valid parameter: expected NAME=VALUE"),
     Row("demo without a package", demo_without_rich, "Error: the demo requires packages that are not installed (rich): pip install 'kwire[demo]'"),
     Row("page of faults", run("mockbroker simulate --html page.html"), "Error: --html needs a rebalance protocol: use --scheme with one of all, zookeeper, server, draft, classic, cooperative, consumer"),
     Row("page of several stories", run("mockbroker simulate --scheme classic --seeds 2 --html page.html"), "Error: --html draws only one story: remove --seeds"),

@@ -1,0 +1,85 @@
+"""Files of fault rules, in TOML, YAML or JSON, for ``mockbroker serve --faults`` and ``mockbroker ctl faults add``."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from kwire.extras import missing
+from mockbroker.faults.sections import Problem
+
+KEY = "fault"  # of the list of rules, in TOML [[fault]]
+SUFFIXES = (".toml", ".yaml", ".yml", ".json")
+PLACE = re.compile(r"faults\[(\d+)\]\.?(.*)", re.DOTALL)  # paths of problems with initial rules
+
+
+class RuleFileError(ValueError):
+    """A file of fault rules that cannot be used."""
+
+
+def read_rules(path: Path) -> list[Any]:
+    """Return the rules of a file in their JSON form, unchecked; its suffix names the format. Raises: RuleFileError."""
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise RuleFileError(f"the format is unknown: use a name that ends in {', '.join(SUFFIXES)}")
+    try:
+        text = path.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise RuleFileError(f"not UTF-8: {error.reason} at byte {error.start}") from error
+    except OSError as error:
+        raise RuleFileError(f"cannot read the file: {error.strerror}") from error
+    return rules_of(_parsed(suffix, text))
+
+
+def rules_of(content: Any) -> list[Any]:
+    """Return the rules of a decoded file: a list, an object with the list as ``fault``, or one rule.
+
+    Raises: RuleFileError.
+    """
+    if isinstance(content, list):
+        return content
+    if isinstance(content, dict) and isinstance(content.get(KEY), list):
+        if others := [str(name) for name in content if name != KEY]:
+            raise RuleFileError(f"unknown key {others[0]!r} beside {KEY}: a file of rules has only {KEY}")
+        return list(content[KEY])
+    if isinstance(content, dict) and {"match", "action"}.intersection(content):
+        return [content]
+    raise RuleFileError(f"no rules: expected a list of rules as {KEY}, in TOML [[{KEY}]]")
+
+
+def by_number(problems: Iterable[Problem]) -> list[str]:
+    """Return problems with initial rules as texts that begin with the number of the rule, from 1 on."""
+    texts = []
+    for each in problems:
+        found = PLACE.fullmatch(each.path)
+        text = str(Problem(found[2], each.detail, each.possible) if found else each)
+        texts.append(f"rule {int(found[1]) + 1}: {text}" if found else text)
+    return texts
+
+
+def _parsed(suffix: str, text: str) -> Any:
+    try:
+        if suffix == ".toml":
+            return tomllib.loads(text)
+        if suffix == ".json":
+            return json.loads(text)
+        return _yaml(text)
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, RuleFileError):
+            raise
+        raise RuleFileError(f"not {'TOML' if suffix == '.toml' else 'JSON'}: {error}") from error
+
+
+def _yaml(text: str) -> Any:
+    try:
+        import yaml
+    except ModuleNotFoundError as error:
+        raise RuleFileError(f"{missing(error, 'yaml')}, or use TOML or JSON") from error
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise RuleFileError(f"not YAML: {' '.join(str(error).split())}") from error
