@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import quote
 
 from mockbroker.api.faults import FaultState
@@ -127,40 +126,15 @@ async def wait(control: Control, call: Call) -> Answer:
 
 async def read_presets(control: Control, call: Call) -> Answer:  # noqa: ARG001
     """Answer GET /v1/presets."""
-    items = [
-        {
-            "name": preset.name,
-            "description": preset.description,
-            "parameters": {
-                name: {
-                    "kind": each.kind,
-                    "description": each.description,
-                    "default": each.default,
-                    "required": each.required,
-                    **({"options": list(each.options)} if each.options else {}),
-                }
-                for name, each in preset.parameters.items()
-            },
-        }
-        for preset in PRESETS.values()
-    ]
-    return Answer({"items": items, "next": None})
+    return Answer({"items": [preset.to_json() for preset in control.cluster.faults.presets()], "next": None})
 
 
 async def apply_preset(control: Control, call: Call) -> Answer:
-    """Answer POST /v1/presets/{preset}: add its rules, all of them or none."""
-    preset = PRESETS.get(call.path["preset"])
-    if preset is None:
+    """Answer POST /v1/presets/{preset}: add its rules and make its changes, all of them or none."""
+    name = call.path["preset"]
+    if name not in PRESETS:
         raise Refused(404, f"this preset does not exist: the presets are {', '.join(PRESETS)}")
-    faults, added = control.cluster.faults, list[str]()
-    form: dict[str, Any] = dict(call.body)
     try:
-        for rule in preset.rules(form):
-            added.append(faults.add_rule(rule).name)
-    except BaseException as error:
-        for name in added:
-            faults.remove(name)
-        if isinstance(error, InvalidRule):
-            raise NotPossible(error.problems) from error
-        raise
-    return Answer({"faults": added})
+        return Answer({"faults": control.cluster.faults.add_preset(name, dict(call.body))})
+    except InvalidRule as error:
+        raise NotPossible(error.problems) from error

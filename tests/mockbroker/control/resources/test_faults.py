@@ -97,3 +97,5 @@ async def test_presets_add_their_rules_or_none() -> None:
         assert [each["name"] for each in (await api.get("/v1/faults"))["items"]] == rules
         assert await api.status("POST", "/v1/presets/zombie-member", {}) == 422
         assert await api.status("POST", "/v1/presets/none", {}) == 404
+        assert await api.post("/v1/presets/stale-metadata", {}) == {"faults": []}
+        assert [event.reason for event in api.cluster.events()] == ["the metadata of broker 0 is frozen"]
