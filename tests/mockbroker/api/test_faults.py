@@ -103,6 +103,22 @@ async def test_rule_that_was_never_applied_is_unused_unless_optional() -> None:
         assert {state.name for state in cluster.faults.unused()} == {"unused", "removed"}
 
 
+async def test_initial_rules_are_restored_by_reset() -> None:
+    given = [
+        {"api": "Heartbeat", "error": "REBALANCE_IN_PROGRESS"},
+        {"name": "gate", "match": {"api": "SyncGroup"}, "action": {"hold": True}, "optional": True},
+    ]
+    async with open_cluster(faults=given) as cluster:
+        assert [state.name for state in cluster.faults.states()] == ["fault-1", "gate"]
+        await cluster.connect().ask(HEARTBEAT)
+        assert cluster.faults.state("fault-1").exhausted
+        cluster.faults.remove()
+        cluster.faults.hold("LeaveGroup")
+        cluster.reset()
+        assert [(state.name, state.applied) for state in cluster.faults.states()] == [("fault-1", 0), ("gate", 0)]
+        assert [state.name for state in cluster.faults.unused()] == ["fault-1"]
+
+
 async def test_remove_takes_a_glob() -> None:
     async with open_cluster() as cluster:
         for name in ("t1-a", "t1-b", "t2"):
