@@ -151,6 +151,7 @@ class Router:
         kind = call.request.__class__
         if kind not in NOT_LOGGED:
             self.requests.record(call, now)
+        effects: Effects
         outer = self.outer_stages.get(call.ticket.api_key, ())
         if own or self.stages or outer or kind is UnsupportedVersion:
             effects = self._pass_on(Passage(call, (*outer, *own, *self.stages)), now)

@@ -260,6 +260,7 @@ class FaultStage(Stage):
         entry = self._affected.get(ticket)
         if entry is None:
             return []
+        effects: Effects
         match entry.phase:
             case Phase.DELAYED_BEFORE if entry.call is None:
                 effects = self._admit_later(entry)
