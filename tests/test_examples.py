@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
 import pytest
-from interop import programs
+from interop import example_projects, programs
 from interop.adapters import ADAPTERS
 from interop.stage import LIMIT, MARKS, need_client
 from tools.captures import capture
@@ -29,6 +30,8 @@ CLIENTS = {
     "connect_kafkajs.js": "kafkajs",
 }
 REPORTS = {"duckdb_report.py": "revocation"}  # what each says of a capture
+PROJECTS = ["go", "java", "node"]  # folders: tests that start a broker and use its control API
+PROJECT_LIMIT = 60.0  # seconds; below 15 on a quiet machine
 SHARED = ["orders.py"]
 IN_SPARK = ["spark_stream.py"]  # tests/spark/test_example.py: it needs a session
 ELSEWHERE = ("test_", "consumer_")  # tests themselves; tests/test_consumer_examples.py
@@ -52,6 +55,8 @@ def test_nothing_is_left_out() -> None:
     assert sorted(
         path.name for path in EXAMPLES.iterdir() if path.is_file() and not path.name.startswith(ELSEWHERE)
     ) == sorted([*CLIENTS, *PROGRAMS, *REPORTS, *IN_SPARK, *SHARED])
+    folders = [path.name for path in EXAMPLES.iterdir() if path.is_dir() and path.name != "__pycache__"]
+    assert sorted(folders) == PROJECTS
 
 
 @pytest.mark.parametrize("example", CLIENTS)
@@ -90,3 +95,26 @@ def test_report(example: str, tmp_path: Path) -> None:
     done = subprocess.run([*command(example), str(tmp_path)], capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
     assert REPORTS[example] in done.stdout
+
+
+WRAPPER = """#!/bin/sh
+echo $$ >> {pids}
+exec {python} -m mockbroker "$@"
+"""
+
+
+@pytest.mark.parametrize("language", PROJECTS)
+def test_project(language: str, tmp_path: Path) -> None:
+    """The test passes with a broker of its own, which has ended afterwards."""
+    project = example_projects.project(language)
+    pids, wrapper = tmp_path / "pids", tmp_path / "mockbroker"
+    wrapper.write_text(WRAPPER.format(pids=pids, python=sys.executable), "utf-8")
+    wrapper.chmod(0o755)
+    environment = programs.ENVIRONMENT | project.environment | {"MOCKBROKER": str(wrapper)}
+    done = subprocess.run(
+        project.command, cwd=project.folder, env=environment, capture_output=True, text=True, timeout=PROJECT_LIMIT
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (pid,) = pids.read_text("utf-8").split()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid), 0)

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import signal
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
 import click
-import trio
 
 from mockbroker.api.clock import Clock
 from mockbroker.broker.journal import Event
+from mockbroker.cli.stdin import STDIN, read_lines
 
-STDIN = 0
-READ_SIZE = 4_096  # bytes
-MAX_LINE = 1_024  # bytes kept of an unfinished line; every command is shorter
 USAGE = "expected advance SECONDS, stop, resume or now"
 log = logging.getLogger("mockbroker")
 
@@ -30,11 +24,7 @@ async def run_commands(clock: Clock, stdin: int = STDIN) -> None:
         clock: The clock to control.
         stdin: File descriptor to read from.
     """
-    if hasattr(signal, "SIGTTIN"):
-        signal.signal(
-            signal.SIGTTIN, signal.SIG_IGN
-        )  # a background job of a terminal reads no commands, but is not stopped
-    async for line in _lines(stdin):
+    async for line in read_lines(stdin):
         try:
             click.echo(json.dumps(await run_command(clock, line)))
         except OSError as error:
@@ -72,23 +62,3 @@ async def run_command(clock: Clock, line: str) -> dict[str, Any]:
         "running": clock.running,
         "events": [event.to_json() for event in events],
     }
-
-
-async def _lines(file: int) -> AsyncIterator[str]:
-    """Yield the lines of a file that are not blank; ``file``: file descriptor.
-
-    A thread reads the file, so that a file shared with other processes need not be made non-blocking.
-    """
-    rest = b""
-    while True:
-        try:
-            data = await trio.to_thread.run_sync(os.read, file, READ_SIZE, abandon_on_cancel=True)
-        except OSError:  # closed, or the terminal of another process group
-            return
-        *lines, rest = (rest + data).split(b"\n") if data else (rest, b"")
-        for line in lines:
-            if line.strip():
-                yield line.decode("utf-8", "replace")
-        if not data:
-            return
-        rest = rest[:MAX_LINE]

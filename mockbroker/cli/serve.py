@@ -18,6 +18,7 @@ import click
 import trio
 
 from kwire.extras import missing
+from mockbroker.api.clock import Clock
 from mockbroker.api.cluster import Cluster, open_cluster
 from mockbroker.api.open_listeners import PortInUseError
 from mockbroker.api.plan import CLOCKS, MANUAL
@@ -28,6 +29,7 @@ from mockbroker.broker.journal import Event
 from mockbroker.cli.clock_lines import run_commands
 from mockbroker.cli.http_address import HttpAddress, http_address
 from mockbroker.cli.rule_files import RuleFileError, by_number, read_rules
+from mockbroker.cli.stdin import wait_end
 from mockbroker.net.addresses import is_loopback
 from mockbroker.net.bound_listeners import listen
 from mockbroker.net.listeners import of_settings, users_of
@@ -143,6 +145,11 @@ log = logging.getLogger("mockbroker")
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the addresses and the process id to this file once connections are accepted.",
 )
+@click.option(
+    "--stop-on-stdin-eof",
+    is_flag=True,
+    help="Stop when stdin ends: at the latest when the process that started the command ends, if stdin is its pipe.",
+)
 def command(
     host: str,
     port: int,
@@ -164,6 +171,7 @@ def command(
     http_token_file: Path | None,
     faults_file: Path | None,
     ready_file: Path | None,
+    stop_on_stdin_eof: bool,
 ) -> None:
     """Run a cluster until SIGTERM, SIGINT or SIGHUP; a second signal ends it at once.
 
@@ -214,7 +222,9 @@ def command(
                             target = ready_file if error.filename else "stdout"
                             _fail(f"cannot report that the cluster is ready: cannot write {target}: {error.strerror}")
                         async with trio.open_nursery() as nursery:
-                            if clock == MANUAL:
+                            if stop_on_stdin_eof:
+                                nursery.start_soon(_cancel_at_end_of_stdin, nursery.cancel_scope, cluster.clock, clock)
+                            elif clock == MANUAL:
                                 nursery.start_soon(run_commands, cluster.clock)
                             await anext(signals)
                             nursery.cancel_scope.cancel()
@@ -230,6 +240,12 @@ def command(
             raise click.UsageError("\n".join(f"--faults {faults_file}: {text}" for text in texts)) from error
         except (PortInUseError, DataDirError) as error:
             _fail(str(error))
+
+
+async def _cancel_at_end_of_stdin(scope: trio.CancelScope, clock: Clock, mode: str) -> None:
+    """Cancel a scope when stdin ends; until then a manual clock takes its commands from there."""
+    await (run_commands(clock) if mode == MANUAL else wait_end())
+    scope.cancel()
 
 
 def _warn_unauthenticated(host: str, broker_settings: Mapping[str, str]) -> None:

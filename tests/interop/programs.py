@@ -39,7 +39,7 @@ class Program:
     start: Callable[[Path], list[str]]
 
 
-def _run(command: list[str], folder: Path, **environment: str) -> None:
+def run(command: list[str], folder: Path, **environment: str) -> None:
     done = subprocess.run(
         command, cwd=folder, env=ENVIRONMENT | environment, capture_output=True, text=True, timeout=BUILD_LIMIT
     )
@@ -50,8 +50,8 @@ def _run(command: list[str], folder: Path, **environment: str) -> None:
 def _build_java(sources: Path, target: Path) -> None:
     need("javac", "it compiles the member with Apache Kafka's own client")
     mvn = need("mvn", "it fetches Apache Kafka's own client")
-    _run([mvn, "-q", "-B", "compile", "dependency:copy-dependencies", f"-Dtarget={target}"], sources)
-    _run(["jar", "--create", "--file", "jars/client.jar", "-C", "classes", "."], target)
+    run([mvn, "-q", "-B", "compile", "dependency:copy-dependencies", f"-Dtarget={target}"], sources)
+    run(["jar", "--create", "--file", "jars/client.jar", "-C", "classes", "."], target)
     _archive_classes(target)
 
 
@@ -94,16 +94,20 @@ def _build_go(sources: Path, target: Path) -> None:
 
 
 def _go_build(sources: Path, source: str, target: Path) -> None:
-    fetched = CACHE / "go" / "bin" / "go"  # by .ci/setup, where the machine's is too old to fetch a newer one
-    go = str(fetched) if fetched.exists() else need("go", "it builds the member with franz-go")
-    _run([go, "build", "-o", str(target), source], sources, GOTOOLCHAIN="auto")
+    run([go(), "build", "-o", str(target), source], sources, GOTOOLCHAIN="auto")
+
+
+def go() -> str:
+    """The command of Go: of .ci/setup, where the machine's is too old to fetch a newer one, or the machine's."""
+    fetched = CACHE / "go" / "bin" / "go"
+    return str(fetched) if fetched.exists() else need("go", "it builds programs with franz-go")
 
 
 def _build_node(sources: Path, target: Path) -> None:
     need("node", "kafkajs runs on it")
     npm = need("npm", "it fetches kafkajs")
     shutil.copytree(sources, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("node_modules"))
-    _run([npm, "ci", "--no-audit", "--no-fund"], target)
+    run([npm, "ci", "--no-audit", "--no-fund"], target)
 
 
 PROGRAMS = {
@@ -116,7 +120,7 @@ PROGRAMS = {
 @cache
 def command(family: str) -> list[str]:
     """What starts the program, which is built if it must be. Skips, or in CI fails, where that cannot be done."""
-    return _built(PROGRAMS[family], PROGRAMS[family].sources)
+    return built_program(PROGRAMS[family], PROGRAMS[family].sources)
 
 
 @cache
@@ -126,18 +130,18 @@ def old_java(release: str) -> list[str]:
     def build(sources: Path, target: Path) -> None:
         mvn = need("mvn", "it fetches Apache Kafka's old clients")
         goals = ["compile", "dependency:copy-dependencies"]
-        _run([mvn, "-q", "-B", *goals, f"-Dtarget={target}", f"-Dkafka={release}"], sources)
+        run([mvn, "-q", "-B", *goals, f"-Dtarget={target}", f"-Dkafka={release}"], sources)
 
     def start(target: Path) -> list[str]:
         java = need("java", "Apache Kafka's old clients run on it")
         quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx128m"]
         return [java, *quick, "-cp", f"{target}/jars/*{os.pathsep}{target}/classes", "OldClient"]
 
-    return _built(Program("java-old", build, start), f"java-{release}")
+    return built_program(Program("java-old", build, start), f"java-{release}")
 
 
-def _built(program: Program, name: str) -> list[str]:
-    """``name``: of what is built."""
+def built_program(program: Program, name: str) -> list[str]:
+    """What starts a program, which is built if it must be; ``name``: of what is built."""
     sources = HERE / program.sources
     files = sorted(path for path in sources.rglob("*") if path.is_file() and "node_modules" not in path.parts)
     digest = hashlib.sha256()
