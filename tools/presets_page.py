@@ -35,6 +35,9 @@ broker's clock. Apply it from Python, with its parameters as keyword arguments:
 rules = cluster.faults.preset("coordinator-loading", group="billing")
 ```
 
+From a shell it is `mockbroker ctl presets run coordinator-loading group=billing`, over HTTP
+`POST /v1/presets/coordinator-loading` with the body `{"group": "billing"}` ([control-api.md](control-api.md)).
+
 The call returns the names of the rules that it has added; `cluster.faults.presets()` returns all presets with their
 parameters. A preset lasts until its rules have been applied as often as `times` says, until its time is over, or until
 `cluster.faults.remove(name)`. Removing it also undoes its changes: a stopped broker is started, and outdated metadata
