@@ -242,6 +242,11 @@ class FaultOperations(Handle, Generic[F]):
         return list(PRESETS.values())
 
     @operation
+    def active_presets(self) -> list[str]:
+        """Return the names of the presets that were applied and last until they are removed."""
+        return self._stage.scripts.names()
+
+    @operation
     def add_preset(self, preset: str, form: object, *, optional: bool = False) -> list[str]:
         """Apply a preset with parameters in JSON form; return the names of its rules. See ``preset``.
 

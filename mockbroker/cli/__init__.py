@@ -16,6 +16,7 @@ VERBS = {
     "import": "Read groups and offsets from the files of a stopped Kafka broker.",
     "serve": "Run a cluster until it receives a signal.",
     "simulate": "Test the broker with seeded faults in virtual time.",
+    "top": "Show groups, members, lag and rates of a running broker.",
 }
 
 
@@ -23,7 +24,7 @@ VERBS = {
     cls=LazyGroup,
     package=__name__,
     verbs=VERBS,
-    extras={},
+    extras={"top": "http"},
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, prog_name="mockbroker")

@@ -106,6 +106,10 @@ class Scripts:
     def __contains__(self, name: str) -> bool:
         return name in self._scripts
 
+    def names(self) -> list[str]:
+        """Return the names of the scripts."""
+        return list(self._scripts)
+
     def check(self, name: str) -> None:
         """Check that no script of a name exists. Raises: RuleExists."""
         if name in self._scripts:

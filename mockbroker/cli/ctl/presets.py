@@ -45,7 +45,7 @@ def show(session: Session, preset: str) -> None:
 @click.argument("parameters", nargs=-1, metavar="[NAME=VALUE]...")
 @pass_session
 def run(session: Session, preset: str, parameters: tuple[str, ...]) -> None:
-    """Add the rules of a preset, and print their names."""
+    """Apply a preset, and print the names of its rules. ctl faults remove NAME ends it."""
     declared = _presets(session).get(preset, {}).get("parameters", {})
     body = {}
     for text in parameters:
@@ -69,7 +69,7 @@ def _value(parameter: Mapping[str, Any], text: str) -> str | int:
 
 def _text(preset: Mapping[str, Any]) -> str:
     rows = [
-        (name, "required" if each["required"] else each["default"], each["description"])
+        (name, "required" if each["required"] else each.get("default"), each["description"])
         for name, each in preset["parameters"].items()
     ]
     return f"{cell(preset['name'])}: {escape(preset['description'])}\n\n{table(('PARAMETER', 'DEFAULT', 'IS'), rows)}"

@@ -81,10 +81,12 @@ async def put(control: Control, call: Call) -> Answer:
 
 
 async def remove(control: Control, call: Call) -> Answer:
-    """Answer DELETE /v1/faults/{fault}."""
-    name = call.path["fault"]
-    control.cluster.faults.state(name)  # raises UnknownFaultError
-    control.cluster.faults.remove(name)
+    """Answer DELETE /v1/faults/{fault}: remove a rule, or a preset with its rules and changes to the cluster."""
+    name, faults = call.path["fault"], control.cluster.faults
+    if name not in faults.active_presets():
+        faults.state(name)  # raises UnknownFaultError
+    faults.remove(name)
+    control.feed.wake()
     return Answer()
 
 

@@ -244,7 +244,9 @@ async def test_removed_preset_starts_the_broker_that_it_has_stopped() -> None:
         cluster.faults.preset("rolling-restart")
         with pytest.raises(FailoverError, match="broker 0 is not running"):
             cluster.stop_broker(0)
+        assert cluster.faults.active_presets() == ["rolling-restart"]
         assert cluster.faults.remove("rolling-restart") == []
+        assert cluster.faults.active_presets() == []
         await cluster.clock.advance(60.0)
         assert [event.reason for event in cluster.events()] == ["broker 0 is stopped", "broker 0 is started"]
 

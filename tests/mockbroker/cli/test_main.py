@@ -24,12 +24,14 @@ PRINTING = [  # a verb each, with what it needs to print something
     ["simulate", "--seeds", "2", "--events", "10"],
     ["simulate", "--seeds", "2", "--events", "10", "--json"],
     ["serve", "--help"],
+    ["top", "--help"],
     ["--help"],
     ["--version"],
 ]
 
 HELPERS = {  # files beside those of the verbs
-    *("clock_lines", "control_client", "event_lines", "history_lines", "http_address", "quiet", "rule_files", "tables")
+    *("clock_lines", "control_client", "event_lines", "history_lines", "http_address", "quiet", "rule_files", "stdin"),
+    "tables",
 }
 
 

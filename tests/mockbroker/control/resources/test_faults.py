@@ -86,6 +86,17 @@ async def test_an_unknown_rule_is_not_found(method: str, path: str) -> None:
         assert await api.status(method, f"/v1/faults/none{path}") == 404
 
 
+async def test_a_preset_changes_the_cluster_until_it_is_removed() -> None:
+    async with control_api(brokers=2) as api:
+        assert await api.post("/v1/presets/rolling-restart") == {"faults": []}
+        states = [each["state"] for each in (await api.get("/v1/cluster"))["brokers"]]
+        assert sorted(states) == ["running", "stopped"]
+        assert await api.status("POST", "/v1/presets/rolling-restart", {}) == 409
+        assert await api.status("DELETE", "/v1/faults/rolling-restart") == 204
+        assert {each["state"] for each in (await api.get("/v1/cluster"))["brokers"]} == {"running"}
+        assert await api.status("DELETE", "/v1/faults/rolling-restart") == 404
+
+
 async def test_presets_add_their_rules_or_none() -> None:
     async with control_api() as api:
         presets = {each["name"]: each for each in (await api.get("/v1/presets"))["items"]}

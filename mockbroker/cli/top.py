@@ -1,0 +1,149 @@
+"""The command ``mockbroker top``: groups, members, lag and rates of a running broker, in a terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import click
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from mockbroker.cli.control_client import URL_VARIABLE, ControlClient
+from mockbroker.cli.ctl.session import Session
+from mockbroker.cli.tables import cell
+
+REFRESH = 1.0  # seconds between two frames
+PIPE_WIDTH = 120  # columns, if stdout is no terminal
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The state of a cluster at one time.
+
+    Attributes:
+        at: Time in seconds.
+        cluster: Answer of ``/v1/cluster``.
+        groups: Groups.
+        written: End offset of each partition of topics that are not internal, by topic and partition.
+    """
+
+    at: float
+    cluster: Mapping[str, Any]
+    groups: list[Any]
+    written: Mapping[tuple[str, int], int]
+
+
+@click.command("top")
+@click.option(
+    "--url",
+    metavar="URL",
+    help=f"Base URL of the control API, which serve --http prints. In the environment: {URL_VARIABLE}",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File with the token of the server. In the environment: MOCKBROKER_HTTP_TOKEN",
+)
+@click.option("--once", is_flag=True, help="Print one frame, and end.")
+def command(url: str | None, token_file: Path | None, once: bool) -> None:
+    """Show groups, members, lag and rates of a broker that runs with serve --http, every second until Ctrl-C.
+
+    Rates are records per second since the frame before. Characters in names that a terminal could interpret are shown
+    escaped.
+    """
+    client = Session(url, token_file, as_json=False).client
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=PIPE_WIDTH)
+    sample = read_sample(client, time.monotonic())
+    if once:
+        console.print(frame(sample, None))
+        return
+    with Live(frame(sample, None), console=console, auto_refresh=False, screen=console.is_terminal) as live:
+        while True:
+            Event().wait(REFRESH)
+            before, sample = sample, read_sample(client, time.monotonic())
+            live.update(frame(sample, before), refresh=True)
+
+
+def read_sample(client: ControlClient, now: float) -> Sample:
+    """Return the state of the cluster. ``now``: time in seconds."""
+    written = {
+        (topic["name"], part["partition"]): part["end"]
+        for topic in client.pages("/v1/topics")["items"]
+        if not topic["internal"]
+        for part in topic["partitions"]
+    }
+    return Sample(now, client.ask("GET", "/v1/cluster"), client.pages("/v1/groups")["items"], written)
+
+
+def frame(sample: Sample, before: Sample | None) -> Group:
+    """Return what a frame shows. ``before``: the sample of the frame before; None for the first."""
+    counts = sample.cluster["counts"]
+    stopped = sum(each["state"] != "running" for each in sample.cluster["brokers"])
+    written = None if before is None else _rate(sample.written, before.written, sample.at - before.at)
+    head = (
+        f"{sample.cluster['bootstrap_servers']}  Kafka {sample.cluster['release']}  "
+        f"brokers {len(sample.cluster['brokers'])}{f' ({stopped} stopped)' if stopped else ''}  "
+        f"topics {counts['topics']}  connections {counts['connections']}  records/s {_shown(written)}"
+    )
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("GROUP", "STATE", "MEMBER", "CLIENT ID", "ASSIGNMENT"):
+        table.add_column(name, overflow="ellipsis", no_wrap=True)
+    for name in ("GENERATION", "LAG", "COMMITTED/S"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for group in sample.groups:
+        _add_group(table, group, sample, before)
+    return Group(Text(cell(head)), Text(), table)
+
+
+def _add_group(table: Table, group: Mapping[str, Any], sample: Sample, before: Sample | None) -> None:
+    lags = {(each["topic"], each["partition"]): each["lag"] or 0 for each in group["offsets"]}
+    rate = None
+    if before is not None:
+        same = (each for each in before.groups if each["id"] == group["id"])
+        earlier: Mapping[str, Any] = next(same, {"offsets": []})
+        rate = _rate(_offsets(group), _offsets(earlier), sample.at - before.at)
+    members = group["members"]
+    _add(
+        table,
+        group["id"],
+        group["state"],
+        f"{len(members)} members",
+        "",
+        "",
+        str(group["generation"]),
+        str(sum(lags.values())),
+        _shown(rate),
+    )
+    for member in members:
+        owned = [(topic, index) for topic, indexes in (member["assignment"] or {}).items() for index in indexes]
+        lag = sum(lags.get(each, 0) for each in owned)
+        names = " ".join(f"{topic}:{index}" for topic, index in owned)
+        _add(table, "", "", member["member_id"], member["client_id"], names, "", str(lag), "")
+
+
+def _add(table: Table, *values: str) -> None:
+    """Add a row. Values are texts without markup."""
+    table.add_row(*(Text(cell(value) if value else "") for value in values))
+
+
+def _offsets(group: Mapping[str, Any]) -> dict[tuple[str, int], int]:
+    return {(each["topic"], each["partition"]): each["offset"] for each in group["offsets"]}
+
+
+def _rate(now: Mapping[tuple[str, int], int], before: Mapping[tuple[str, int], int], seconds: float) -> float:
+    """Return by how much offsets have increased per second; partitions that were not there before count from 0."""
+    more = sum(max(offset - before.get(partition, 0), 0) for partition, offset in now.items())
+    return more / max(seconds, 0.001)
+
+
+def _shown(rate: float | None) -> str:
+    return "-" if rate is None else f"{rate:.0f}"
