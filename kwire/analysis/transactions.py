@@ -104,7 +104,10 @@ def _codes(response: object) -> set[int]:
 
 
 class Transactions:
-    """The ends of transactions, by cluster and transactional id."""
+    """The calls that ended, or may have ended, transactions, by cluster and transactional id.
+
+    They give the outcome of transactional offset commits.
+    """
 
     def __init__(self, endings: Iterable[Ending] = (), clusters: Clusters | None = None) -> None:
         where = clusters or Clusters()

@@ -87,9 +87,9 @@ class RecordStruct(Adapter):
             expected, actual = record.type.__name__, type(obj).__name__
             raise EncodeError(f"expected {expected}, got {actual}", path=primitives.where(path))
         for slot in record.absent:
-            if getattr(obj, slot.name) != slot.field.initial():
+            if getattr(obj, slot.name) != (default := slot.field.initial()):
                 raise EncodeError(
-                    "this version does not have the field, so it must have its default",
+                    f"this version does not have the field, so it must have its default {default!r}",
                     path=primitives.where(f"{path} -> {slot.name}"),
                 )
         values = {slot.name: getattr(obj, slot.name) for slot in record.slots}

@@ -56,7 +56,7 @@ class Table(dict[Any, Any]):
         return True
 
     def is_warm(self, key: Any) -> bool:
-        """True if this key was looked up often enough to generate a function for it."""
+        """Count a lookup of this key; return True if it was looked up often enough to generate a function for it."""
         seen = self._seen[key] = self._seen.get(key, 0) + 1
         if len(self._seen) > self.most:
             self._seen.clear()

@@ -56,7 +56,11 @@ class Piece:
 
     @property
     def name(self) -> str:
-        """The last component of the path, such as ``metadata`` or ``topics[0]``, or one of BOOKKEEPING."""
+        """The last component of the path, such as ``metadata`` or ``topics[0]``.
+
+        For bytes that describe the bytes after them, it is ``(count)``, ``(length)``, ``(tag)``, ``(size)`` or
+        ``(presence)``.
+        """
         return self.path.rpartition(".")[2]
 
     @property

@@ -23,6 +23,7 @@ from kwire.records.control import ControlType
 
 UNPACKED_BYTES = 16 * 1024 * 1024  # maximum decompressed bytes per frame, all batches together
 UNPACKED_LEAVES = 50_000  # maximum leaves shown of decompressed data per frame
+TOO_MANY_LEAVES = f"the decompressed data of the frame has more than {UNPACKED_LEAVES} leaves: the rest is not shown"
 PREFIX = 12  # offset and length, which the length does not count
 MAGIC_AT = 16
 BATCH_CRC_FROM = 21
@@ -260,7 +261,7 @@ class Reader:
         """Add a leaf from the current position to ``end``. Raises: LimitError if the allowance is used up."""
         if self.unpacked:
             if not self.allowance.leaves:
-                raise LimitError("truncated: decompressed data exceeds the display limit", offset=self.at)
+                raise LimitError(TOO_MANY_LEAVES, offset=self.at)
             self.allowance.leaves -= 1
         self.tree.leaf(self.at, end, path, type_, value, **more)
         self.at = end
@@ -282,7 +283,8 @@ class Reader:
         """
         size, at = length_at()
         if size > self.end - at:
-            raise Truncated(f"expected {size} bytes, found {self.end - at}", offset=self.at)
+            name = path.rpartition(".")[2]
+            raise Truncated(f"{name} has {size} bytes, but only {self.end - at} remain", offset=self.at)
         content = self.data[at : at + max(size, 0)]
         value = None if size < 0 else b64encode(content).decode()
         self._leaf(at + len(content), path, "nullable_bytes", value, head=at - self.at)
@@ -291,7 +293,7 @@ class Reader:
     def _integer_at(self, wire: str) -> tuple[int, int]:
         form = INTEGERS[wire]
         if (left := self.end - self.at) < form.size:
-            raise Truncated(f"expected {form.size} bytes, found {left}", offset=self.at)
+            raise Truncated(f"expected {form.size} bytes of {wire}, found {left}", offset=self.at)
         (value,) = form.unpack_from(self.data, self.at)
         return value, self.at + form.size
 
@@ -334,8 +336,10 @@ class Reader:
 
         If the data cannot be decompressed, return None and the reason.
         """
-        if self.unpacked or not self.allowance.leaves:
-            return None, "truncated: decompressed data exceeds the display limit"
+        if self.unpacked:
+            return None, "compressed data inside decompressed data is not shown"
+        if not self.allowance.leaves:
+            return None, TOO_MANY_LEAVES
         try:
             body = decompress(codec, packed, limit=self.allowance.bytes)
         except DecodeError as error:

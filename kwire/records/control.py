@@ -77,7 +77,7 @@ def control_records(batch: Batch) -> Iterator[ControlRecord]:
     a control batch.
     """
     if not batch.control:
-        raise ValueError("not a control batch")
+        raise ValueError(f"the batch at offset {batch.base_offset} is not a control batch: check batch.control first")
     return map(read_control_record, batch.records())
 
 

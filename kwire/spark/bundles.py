@@ -226,7 +226,7 @@ def events_of(rows: Iterable[tuple[Any, ...]]) -> Iterator[GroupEvent]:
 
 
 def marks_of(rows: Sequence[tuple[Any, ...]]) -> Iterator[Watermark]:
-    """Decode end offsets of partitions."""
+    """Decode the high watermarks of partitions from rows of a bundle."""
     return (Watermark(*row) for row in rows)
 
 

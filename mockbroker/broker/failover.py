@@ -124,8 +124,8 @@ def recover(broker: Broker, now: float) -> Effects:
 def elect(broker: Broker, partition: Partition, now: float, *, unclean: bool) -> tuple[ErrorCode, Effects]:
     """Elect the preferred leader of a partition; return the error and the effects.
 
-    An unclean election never finds a leader that a preferred election does not find, because all live replicas are in
-    sync.
+    An unclean election never changes the leader: all live replicas are in sync, so a partition without a leader has no
+    live replica. The error is then ELIGIBLE_LEADERS_NOT_AVAILABLE, else ELECTION_NOT_NEEDED.
     """
     preferred = partition.replicas[0]
     if partition.leader == preferred or (unclean and partition.leader != NO_LEADER):

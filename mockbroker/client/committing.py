@@ -137,7 +137,8 @@ class Committer:
         Args:
             offsets: Offsets by topic and partition number.
             timeout: Seconds until the commit times out.
-            retried: Whether failed requests are retried until the timeout, because the user waits for the commit.
+            retried: Whether retriable errors are retried until the timeout, as in a synchronous commit; if False, the
+                first error ends the commit.
             on_done: Callback that is called with the commit once it is done; None for no callback.
         """
         commit = Commit(offsets, self._clock.now + timeout, retried=retried, on_done=on_done)

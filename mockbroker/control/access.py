@@ -67,7 +67,7 @@ class Access:
     def log_in(self, token: str) -> str:
         """Return the Set-Cookie header of a new session. Raises: Refused if the token is wrong, or none is needed."""
         if self._token is None:
-            raise Refused(409, "this server needs no token, so that there are no sessions")
+            raise Refused(409, "this server needs no token and has no sessions: send requests without logging in")
         if not self._is_token(token):
             raise Refused(401, "the token is wrong", headers=CHALLENGE)
         session = self._new_session()

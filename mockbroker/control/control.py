@@ -53,7 +53,9 @@ class Slots:
         """Count a request during a ``with`` block. Raises: Refused with status 429 if there are too many."""
         if self.taken >= self._limit:
             raise Refused(
-                429, f"there are {self._limit} {self._noun} already ({self._setting})", headers={"Retry-After": "1"}
+                429,
+                f"the limit of {self._limit} concurrent {self._noun} is reached: retry later, or raise {self._setting}",
+                headers={"Retry-After": "1"},
             )
         self.taken += 1
         try:

@@ -260,7 +260,10 @@ class Object(Shape):
         return {"$ref": f"#/components/schemas/{self.name}"} if self.name else self.definition()
 
     def definition(self) -> Schema:
-        """Return the JSON Schema of the object itself, where ``schema`` may return a reference."""
+        """Return the JSON Schema of the object, never a reference.
+
+        ``schema`` returns a reference if the object has a name.
+        """
         keys = {**self.required, **self.optional}
         return {
             "type": "object",

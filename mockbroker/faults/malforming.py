@@ -171,7 +171,8 @@ def _is_nullable(node: Node) -> bool:
 def _length(node: Node, value: int) -> bytes:
     """Return the encoding of a length or count, which may be one that no valid message has.
 
-    A varint is that of the lowest 32 bits, which is how Java reads it. The length of a string has at least -32768.
+    A compact length is the unsigned varint of the lowest 32 bits of ``value + 1``, which is how Java reads it. For a
+    string that is not compact, a value below -32768 is encoded as -32768.
     """
     match node:
         case Text(compact=False):

@@ -153,9 +153,9 @@ class FaultStage(Stage):
         return active, effects
 
     def remove(self, name: str, now: float) -> tuple[list[str], Effects]:
-        """Remove the rules whose name matches a glob, and release what they hold; return their names.
+        """Remove the rules whose name matches the glob ``name``; return their names and the effects.
 
-        Raises: ValueError for an invalid glob.
+        The requests and connections that the rules hold are released. Raises: ValueError for an invalid glob.
         """
         removed_rules = self.rules.remove(name)
         self._removed += [active for active in removed_rules if not active.counters.applied]

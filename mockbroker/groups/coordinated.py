@@ -88,7 +88,11 @@ class CoordinatedGroup(Recorded, ABC):
 
     @property
     def is_deletable(self) -> bool:
-        """Whether the group can be deleted: no members, no pending members, no committed or transactional offsets."""
+        """Whether the broker deletes the group by itself.
+
+        It does so after its offsets expire or OffsetDelete (depending on the release) removes them: no members, no
+        pending members, no committed or pending transactional offsets.
+        """
         return (
             self.empty
             and not self.offsets.committed

@@ -96,7 +96,14 @@ class Server:
         return self._faults is not None
 
     def _admit(self, number: int, node: int, listener: str, address: str) -> Admission | None:
-        """Apply the fault rules for new connections; see ``FaultStage.admit``."""
+        """Apply the fault rules to a new connection; return None if it is served as usual.
+
+        Args:
+            number: Number of the connection.
+            node: Id of the broker that accepted it.
+            listener: Name of the listener.
+            address: Client address, without port.
+        """
         from mockbroker.faults.matching import NewConnection
 
         return self.faults.admit(number, NewConnection(node, listener, address), self.clock.read())

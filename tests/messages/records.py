@@ -146,7 +146,7 @@ ROWS = [
     Row("headers in a message set", lambda: build_message_set([Record(headers=[("h", b"")])]), "EncodeError: Message: magic 0 and 1 have no headers: use build_batch"),
     Row("timestamp out of range", lambda: build_message_set([Record(timestamp=2**70)]), "EncodeError: Message: a message field is out of range: $REASON"),
     # control records
-    Row("records of an ordinary batch", lambda: control_records(read_batch(BATCH)), "ValueError: not a control batch"),
+    Row("records of an ordinary batch", lambda: control_records(read_batch(BATCH)), "ValueError: the batch at offset 0 is not a control batch: check batch.control first"),
     Row("control record without a key", lambda: read_control_record(Record()), "DecodeError: ControlRecordKey at byte 0: the control record has no key"),
     Row("control record without a value", lambda: read_control_record(Record(key=b"\0\0\0\1")), "DecodeError: EndTxnMarker at byte 0: the control record has no value"),
     Row("marker of a snapshot", lambda: build_marker(ControlType.LEADER_CHANGE, producer_id=1, producer_epoch=0, timestamp=0), "ValueError: LEADER_CHANGE does not end a transaction: use ABORT or COMMIT"),
@@ -159,11 +159,11 @@ ROWS = [
     Row("explained record that ends too early", explained(batch(record(HEAD + NULLS + NO_HEADERS + b"x"))), "the length of the record is 7, but its fields take 6 bytes"),
     Row("explained bytes after the records", explained(batch(record(HEAD + NULLS + NO_HEADERS) + b"more")), "4 trailing bytes after the last record"),
     Row("explained headers above the data", explained(batch(record(HEAD + NULLS + varint(50)))), "50 headers do not fit into 0 bytes"),
-    Row("explained key above the data", explained(batch(record(HEAD + varint(9)))), "expected 9 bytes, found 0"),
+    Row("explained key above the data", explained(batch(record(HEAD + varint(9)))), "key has 9 bytes, but only 0 remain"),
     Row("explained varint that is truncated", explained(batch(record(HEAD + b"\x80"))), "a varint is truncated"),
     Row("explained varint of 11 bytes", explained(batch(record(HEAD + b"\x80" * 11))), "a varint is longer than 10 bytes"),
-    Row("explained integer that is truncated", explained(message(struct.pack(">i", 2) + b"kk" + b"\0\0")), "expected 4 bytes, found 2"),
+    Row("explained integer that is truncated", explained(message(struct.pack(">i", 2) + b"kk" + b"\0\0")), "expected 4 bytes of int32, found 2"),
     Row("explained bytes after a message", explained(message(struct.pack(">ii", -1, -1) + b"more")), "4 trailing bytes after the value"),
-    Row("explained records above the limit", explained(build_batch([Record()] * 9, codec=GZIP), few_leaves()), "truncated: decompressed data exceeds the display limit"),
+    Row("explained records above the limit", explained(build_batch([Record()] * 9, codec=GZIP), few_leaves()), "the decompressed data of the frame has more than 50000 leaves: the rest is not shown"),
     Row("explained codec", explained(batch(b"x", 1, 7)), "unknown compression codec 7: expected 0 (none), 1 (gzip), 2 (snappy), 3 (lz4), 4 (zstd)"),
 ]  # fmt: skip

@@ -33,7 +33,11 @@ class LostFrames:
             self.add(begin, self._connection.last_us)
 
     def add(self, begin: int, end: int) -> None:
-        """Add a period. It is merged with the previous period if less than a second lies between them."""
+        """Add a period, in microseconds since 1970.
+
+        It is merged with the previous period if less than a second lies between them, or if the connection has MAX_LOST
+        periods already.
+        """
         periods = self._connection.lost
         if periods and (begin - periods[-1][1] < LOST_TOGETHER_US or len(periods) >= MAX_LOST):
             periods[-1] = min(periods[-1][0], begin), max(periods[-1][1], end)

@@ -252,7 +252,10 @@ class _CacheShard:
 
 
 def _requested(request: FetchRequest, *, by_id: bool) -> dict[Key, FetchPartition]:
-    """Return the partitions of a request by key; of duplicate partitions, the last one counts."""
+    """Return the requested partitions by topic name, topic id and partition number.
+
+    With ``by_id`` the topic name is "", else the topic id is NO_ID. Of duplicate partitions, the last one counts.
+    """
     partitions: dict[Key, FetchPartition] = {}
     for topic in request.topics:
         name, topic_id = ("", topic.topic_id) if by_id else (topic.topic, NO_ID)

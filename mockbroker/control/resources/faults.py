@@ -10,7 +10,7 @@ from mockbroker.control.control import Control
 from mockbroker.control.paging import page
 from mockbroker.control.problems import NotPossible, Refused
 from mockbroker.control.routes import TIMEOUT, Answer, Call, Parameter
-from mockbroker.control.shapes import Anything, Flag, Items, MapOf, Object, Text, Whole, listed
+from mockbroker.control.shapes import Anything, Flag, Items, MapOf, Object, Text, Whole, listed, shown
 from mockbroker.faults.presets import PRESETS
 from mockbroker.faults.sections import InvalidRule, Problem
 
@@ -135,7 +135,7 @@ async def apply_preset(control: Control, call: Call) -> Answer:
     """Answer POST /v1/presets/{preset}: add its rules and make its changes, all of them or none."""
     name = call.path["preset"]
     if name not in PRESETS:
-        raise Refused(404, f"this preset does not exist: the presets are {', '.join(PRESETS)}")
+        raise Refused(404, f"unknown preset {shown(name)}: the presets are {', '.join(PRESETS)}")
     try:
         return Answer({"faults": control.cluster.faults.add_preset(name, dict(call.body))})
     except InvalidRule as error:

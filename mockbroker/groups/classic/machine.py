@@ -1,9 +1,9 @@
 """The state machine of a classic group: the table of the functions that handle the requests.
 
 Each function takes the group, the event and the current time in seconds, changes the group and returns effects. Pending
-requests are stored in the group as tickets, and each ticket is answered exactly once. As in Kafka, two kinds of request
-are never answered: a pending request that the same member replaced with a newer request, and the SyncGroup of a member
-that leaves.
+requests are stored in the group as tickets. A ticket is answered at most once. As in Kafka, two kinds of request are
+never answered: a pending request that the same member replaced with a newer request, and the SyncGroup of a member that
+leaves; every other ticket is answered.
 
 The modules of the requests and timers.py use phases.py, which uses membership.py, replies.py and rules.py.
 Source: Kafka's GroupMetadataManager (4.2).

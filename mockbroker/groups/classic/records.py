@@ -26,7 +26,10 @@ def is_persisted_state(group: ClassicGroup) -> bool:
 
 
 def changed_records(group: ClassicGroup, wall: WallClock) -> Iterator[Change]:
-    """Yield the record if it may have changed; during a rebalance only the creation record of a new group."""
+    """Yield the GroupMetadata record of the group if the group may have changed.
+
+    During a rebalance, yield only the first record of a new group.
+    """
     if not group.changes:
         return
     written = group_record(group, wall)

@@ -125,7 +125,7 @@ def test_damage_in_one_batch_does_not_hide_the_next() -> None:
     found = explained(data)
     assert problems(found) == []
     assert len(found.pieces) == 2
-    assert unread(found) == [("records[0].records[0]", "expected 63 bytes, found 16")]
+    assert unread(found) == [("records[0].records[0]", "key has 63 bytes, but only 16 remain")]
     assert len(values(found, "key")) == 5
 
 
@@ -194,7 +194,7 @@ def test_nothing_is_unpacked_twice() -> None:
     (packed,) = [leaf for leaf in found.leaves() if leaf.unpacked]
     assert packed.unpacked is not None
     assert [(leaf.unpacked, leaf.error) for leaf in packed.unpacked.leaves() if leaf.type == "compressed"] == [
-        (None, "truncated: decompressed data exceeds the display limit")
+        (None, "compressed data inside decompressed data is not shown")
     ]
 
 
@@ -207,8 +207,9 @@ def test_size_of_an_explanation_is_limited() -> None:
     assert problems(found) == []
     first, second = [leaf for leaf in found.leaves() if leaf.type == "compressed"]
     assert first.unpacked is not None
-    assert unread(first.unpacked)[0][1] == "truncated: decompressed data exceeds the display limit"
-    assert (second.unpacked, second.error) == (None, "truncated: decompressed data exceeds the display limit")
+    limit = "the decompressed data of the frame has more than 50000 leaves: the rest is not shown"
+    assert unread(first.unpacked)[0][1] == limit
+    assert (second.unpacked, second.error) == (None, limit)
     allowance = Allowance()
     allowance.bytes = 10
     _, pieces = explain_records(data, 0, "", allowance)

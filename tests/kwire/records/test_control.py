@@ -69,7 +69,7 @@ def test_other_types_end_no_transaction() -> None:
 
 
 def test_only_of_control_batches() -> None:
-    with pytest.raises(ValueError, match="not a control batch"):
+    with pytest.raises(ValueError, match="the batch at offset 0 is not a control batch"):
         control_records(read_batch(build_batch([Record(key=b"\0\0\0\1")])))
 
 

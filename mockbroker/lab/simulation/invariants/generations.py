@@ -64,7 +64,10 @@ class Generations(Watcher):
         self._returned.pop(group, None)
 
     def crashed(self, broker: Broker, now: float) -> None:
-        """Forget the generations that were not acknowledged: a crash may undo them."""
+        """Keep only the generations and epochs acknowledged by a SyncGroup or ConsumerGroupHeartbeat response.
+
+        A crash may undo newer ones.
+        """
         self._reached.clear()
         self._returned.clear()
         self._origins.crashed()
@@ -128,7 +131,8 @@ class Generations(Watcher):
             at = group.generation
             if at != self._reached.get(group_id, at):
                 raise self.broken(
-                    f"{group_id} is in generation {at}, but its last rebalance started {self._reached[group_id]}"
+                    f"{group_id} is in generation {at}, but in generation {self._reached[group_id]} "
+                    "according to the journal"
                 )
             if at < self._settled.get(group_id, at):
                 raise self.broken(f"{group_id} is in generation {at}, but {self._settled[group_id]} was acknowledged")

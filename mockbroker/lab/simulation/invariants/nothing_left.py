@@ -31,20 +31,24 @@ class NothingLeft(Watcher):
     def _of_classic(self, group: ClassicGroup) -> None:
         parked = sum(member.pending_join is not None for member in group.members.values())
         static = {m.instance_id: m.member_id for m in group.members.values() if m.instance_id is not None}
+        most = len(group.members) + len(group.pending_members) + OF_A_GROUP
         for wrong, what in (
-            (group.pending_join_count != parked, "has a wrong count of pending JoinGroups"),
-            (group.static_members != static, "has static members that are not members"),
             (
-                len(group.timers) > len(group.members) + len(group.pending_members) + OF_A_GROUP,
-                "has too many deadlines",
+                group.pending_join_count != parked,
+                f"counts {group.pending_join_count} pending JoinGroups, but {parked} members have one",
             ),
+            (
+                group.static_members != static,
+                f"has the static members {group.static_members}, but its members have the instance ids {static}",
+            ),
+            (len(group.timers) > most, f"has {len(group.timers)} deadlines, above the limit of {most}"),
             (
                 any(name not in group.members for name in group.pending_sync_members),
                 "waits for the SyncGroup of a non-member",
             ),
             (
                 bool(group.members) and bool(group.leader) and group.leader not in group.members,
-                "has a non-member leader",
+                f"has the leader {group.leader}, which is not a member",
             ),
             (
                 any(count > len(group.members) for count in group.supported_protocols.values()),
@@ -56,12 +60,13 @@ class NothingLeft(Watcher):
 
     def _of_consumers(self, group: ConsumerGroup) -> None:
         owned = {place: m.epoch for m in group.members.values() for place in m.assigned | m.pending_revocation}
+        most = 4 * len(group.members) + OF_A_GROUP
         for wrong, what in (
             (
                 group.partition_epochs.keys() != owned.keys(),
                 "has a map of partition owners that differs from its members' assignments",
             ),
-            (len(group.timers) > 4 * len(group.members) + OF_A_GROUP, "has too many deadlines"),
+            (len(group.timers) > most, f"has {len(group.timers)} deadlines, above the limit of {most}"),
             (any(name not in group.members for name in group.target), "has a target assignment for a non-member"),
             (
                 sum(group.subscribed_names.values()) != sum(len(m.topics) for m in group.members.values()),

@@ -125,5 +125,9 @@ class OneOwner(Watcher):
             taken = reads.get(member, frozenset()) | assigned
             for other in reads:
                 if other != member and (both := taken & reads[other]):
-                    raise self.broken(f"{min(both)} of {request.group_id} is assigned to {member}, but {other} owns it")
+                    topic_id, index = min(both)
+                    raise self.broken(
+                        f"partition {index} of topic id {topic_id} in {request.group_id} is assigned to {member}, "
+                        f"but {other} owns it"
+                    )
             reads[member] = taken

@@ -84,12 +84,15 @@ class Sessions(Watcher):
             since = self._renewed.get(key)
             if session is not None and since is not None and now - since < session - SLACK:
                 raise self.broken(
-                    f"{key} expired {now - since:.3f} s after its last heartbeat, with a session timeout of {session} s"
+                    f"member {event.member_id} of {event.group} expired {now - since:.3f} s after its last session "
+                    f"renewal, with a session timeout of {session} s"
                 )
         elif event.event == EventKind.EXPIRE and event.reason == "member id was never used":
             at = self._unused.get(key)
             if at is not None and now < at - SLACK:
-                raise self.broken(f"the unused member id {key} expired {at - now:.3f} s too early")
+                raise self.broken(
+                    f"the unused member id {event.member_id} of {event.group} expired {at - now:.3f} s too early"
+                )
         if event.event == EventKind.LOAD:  # sessions start again with a new coordinator
             for member_id in event.members:
                 self._renewed_at_latest[event.group, member_id] = now
