@@ -53,7 +53,7 @@ SCENARIOS: dict[str, Scenario] = {
     "error: REBALANCE_IN_PROGRESS of OffsetCommit": Scenario("commit", {"error": "REBALANCE_IN_PROGRESS"}),
     "error: OFFSET_OUT_OF_RANGE of Fetch": Scenario("read", {"error": "OFFSET_OUT_OF_RANGE", "topic": "*"}),
     "delay_ms before Produce": Scenario("produce", {"delay_ms": 200}),
-    "delay_ms after Produce, above the request timeout": Scenario("produce", {"delay_ms": 1_500, "when": "after"}),
+    "delay_ms after Produce, above the request timeout": Scenario("produce", {"delay_ms": 3_000, "when": "after"}),
     "disconnect before Produce": Scenario("produce", {"disconnect": "before"}),
     "disconnect before Produce, reset": Scenario("produce", {"disconnect": "before", "reset": True}),
     "disconnect after Produce": Scenario("produce", {"disconnect": "after"}),
