@@ -19,6 +19,7 @@ from messages.row import USAGE, Row, Run, run
 from tools.http_answers import answering, json_response
 from trustme import CA
 
+import mockbroker
 from kwire.blobs import encode_record, encode_stored
 from kwire.blobs.offsets_topic import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -67,11 +68,16 @@ def http_token(content: str | bytes | None) -> Run:
 
 def http_without_starlette() -> str:
     loaded = [name for name in sys.modules if name.startswith(("mockbroker.control", "starlette"))]
-    with patch.dict(sys.modules):
-        for name in loaded:
-            del sys.modules[name]
-        sys.modules["starlette"] = None  # type: ignore[assignment]
-        return http("0").stderr()
+    kept = vars(mockbroker).get("control")  # the attribute, which an import replaces
+    try:
+        with patch.dict(sys.modules):
+            for name in loaded:
+                del sys.modules[name]
+            sys.modules["starlette"] = None  # type: ignore[assignment]
+            return http("0").stderr()
+    finally:
+        if kept is not None:
+            vars(mockbroker)["control"] = kept
 
 
 def http_unreadable_token() -> str:
