@@ -77,6 +77,7 @@ REFUSED = {  # commands that need an extra for what they are asked, and which
     ("kwire", "report", ".", "--html", "page.html"): "report",
     ("mockbroker", "demo"): "demo",
     ("mockbroker", "serve", "--http", "0"): "http",
+    ("mockbroker", "top"): "http",
 }
 NEEDING = (  # modules that import what an extra has
     "kwire.analysis",

@@ -57,6 +57,7 @@ def _subcommands(group: click.Group, context: click.Context, settings: Mapping[s
     for verb in group.list_commands(context):
         command = group.get_command(context, verb)
         assert command is not None
+        command._help_option = None  # click keeps the one of an earlier call, which may have had other names
         inner = click.Context(command, context, verb, **settings)
         yield f"\n### {inner.command_path}\n\n```\n{command.get_help(inner)}\n```"
         if isinstance(command, click.Group):

@@ -5,19 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console, Group
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
 
 from mockbroker.cli.control_client import URL_VARIABLE, ControlClient
 from mockbroker.cli.ctl.session import Session
 from mockbroker.cli.tables import cell
+
+if TYPE_CHECKING:
+    from rich.console import Group
+    from rich.table import Table
 
 REFRESH = 1.0  # seconds between two frames
 PIPE_WIDTH = 120  # columns, if stdout is no terminal
@@ -58,6 +59,11 @@ def command(url: str | None, token_file: Path | None, once: bool) -> None:
     Rates are records per second since the frame before. Characters in names that a terminal could interpret are shown
     escaped.
     """
+    if find_spec("rich") is None:
+        raise click.ClickException("rich is missing: pip install 'kwire[http]'")
+    from rich.console import Console
+    from rich.live import Live
+
     client = Session(url, token_file, as_json=False).client
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -86,6 +92,10 @@ def read_sample(client: ControlClient, now: float) -> Sample:
 
 def frame(sample: Sample, before: Sample | None) -> Group:
     """Return what a frame shows. ``before``: the sample of the frame before; None for the first."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
     counts = sample.cluster["counts"]
     stopped = sum(each["state"] != "running" for each in sample.cluster["brokers"])
     written = None if before is None else _rate(sample.written, before.written, sample.at - before.at)
@@ -132,6 +142,8 @@ def _add_group(table: Table, group: Mapping[str, Any], sample: Sample, before: S
 
 def _add(table: Table, *values: str) -> None:
     """Add a row. Values are texts without markup."""
+    from rich.text import Text
+
     table.add_row(*(Text(cell(value) if value else "") for value in values))
 
 

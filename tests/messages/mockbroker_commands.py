@@ -125,6 +125,11 @@ def rules_without_yaml() -> str:
         return rules("r.yaml", "").stderr()
 
 
+def top_without_rich() -> str:
+    with patch("mockbroker.cli.top.find_spec", lambda _: None):
+        return run("mockbroker top").stderr()
+
+
 def demo_without_rich() -> str:
     with patch("mockbroker.cli.demo.find_spec", lambda name: None if name == "rich" else object()):
         return run("mockbroker demo").stderr()
@@ -343,6 +348,7 @@ ROWS = [
     Row("topic setting without a value", ctl_alone("topics", "create", "t", "--config", "retention.ms"), "Error: --config retention.ms: expected KEY=VALUE"),
     Row("preset that does not exist", ctl("presets", "show", "none", answer={"items": []}), "Error: preset none does not exist: mockbroker ctl presets lists all"),
     Row("parameter of a preset without a value", ctl("presets", "run", "latency", "delay_ms", answer={"items": []}), "Error: delay_ms is not a valid parameter: expected NAME=VALUE"),
+    Row("top without a package", top_without_rich, "Error: rich is missing: pip install 'kwire[http]'"),
     Row("demo without a package", demo_without_rich, "Error: the demo requires packages that are not installed (rich): pip install 'kwire[demo]'"),
     Row("page of faults", run("mockbroker simulate --html page.html"), "Error: --html needs a rebalance protocol: use --scheme with one of all, zookeeper, server, draft, classic, cooperative, consumer"),
     Row("page of several stories", run("mockbroker simulate --scheme classic --seeds 2 --html page.html"), "Error: --html draws only one story: remove --seeds"),
