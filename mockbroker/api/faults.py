@@ -57,6 +57,15 @@ class FaultState:
     exhausted: bool
     warnings: tuple[Mapping[str, str], ...]
 
+    @property
+    def progress(self) -> str:
+        """The counters as a clause for a message."""
+        return f"it has matched {self.matched}, was applied to {self.applied} and holds {self.holding} requests"
+
+    def reaches(self, *, applied: int, holding: int) -> bool:
+        """Return whether the rule was applied at least ``applied`` times and holds ``holding`` requests or more."""
+        return self.applied >= applied and self.holding >= holding
+
     def to_json(self) -> dict[str, Any]:
         """Return the rule in JSON form, with its counters beside ``match`` and ``action``."""
         return {
@@ -294,7 +303,7 @@ class FaultOperations(Handle, Generic[F]):
         Raises: InvalidRule, TooManyRules.
         """
         active, effects = self._stage.replace(parse_rule(form, HANDLERS, name), self._now)
-        self._perform_effects(effects)
+        self._server.perform(effects)
         return self._state_of(active)
 
     @operation
@@ -321,7 +330,7 @@ class FaultOperations(Handle, Generic[F]):
         for rule in (rule for script in scripts for rule in script.rules):
             more_names, more_effects = self._stage.remove(rule, self._now)
             names, effects = [*names, *more_names], [*effects, *more_effects]
-        self._perform_effects(effects)
+        self._server.perform(effects)
         return names
 
     @operation
@@ -336,7 +345,7 @@ class FaultOperations(Handle, Generic[F]):
         """
         self._active(name)
         number, effects = self._stage.release(name, count, self._now)
-        self._perform_effects(effects)
+        self._server.perform(effects)
         return number
 
     @operation
@@ -351,14 +360,11 @@ class FaultOperations(Handle, Generic[F]):
     _owner: ClusterOperations
 
     def _end_rules(self, names: list[str]) -> None:
-        self._perform_effects(self._stage.end(names, self._now))
+        self._server.perform(self._stage.end(names, self._now))
 
     @property
     def _now(self) -> float:
-        raise NotImplementedError  # implemented by Faults
-
-    def _perform_effects(self, effects: list[Any]) -> None:
-        raise NotImplementedError  # implemented by Faults
+        return self._server.clock.read()
 
     def _active(self, name: str) -> ActiveRule:
         active = self._stage.rules.get(name)
@@ -392,20 +398,10 @@ class Faults(FaultOperations[Fault]):
         self._owner = cluster
         self._stage = server.faults
         self._waiting = trio.lowlevel.ParkingLot()
-        self._stage.changed.append(self._wake)
-
-    def _wake(self) -> None:
-        self._waiting.unpark_all()
+        self._stage.changed.append(self._waiting.unpark_all)
 
     def _handle(self, name: str) -> Fault:
         return Fault(self, name)
-
-    @property
-    def _now(self) -> float:
-        return self._server.clock.read()
-
-    def _perform_effects(self, effects: list[Any]) -> None:
-        self._server.perform(effects)
 
     async def wait(self, name: str, *, applied: int = 0, holding: int = 0, timeout: float = WAIT_TIMEOUT) -> FaultState:
         """Wait until a rule was applied, or holds requests, as often as given; return its state.
@@ -421,7 +417,7 @@ class Faults(FaultOperations[Fault]):
             UnknownFaultError: The rule does not exist, or was removed during the wait.
         """
         with trio.move_on_after(timeout):
-            while (state := self.state(name)).applied < applied or state.holding < holding:
+            while not (state := self.state(name)).reaches(applied=applied, holding=holding):
                 await self._waiting.park()
             return state
         goal = f"to be applied {applied} times" if applied else f"to hold {holding} requests"
@@ -429,8 +425,7 @@ class Faults(FaultOperations[Fault]):
         raise WaitTimeoutError(
             "\n".join(
                 [
-                    f"timed out after {timeout:g} s waiting for fault rule {name} {goal}: it has matched "
-                    f"{state.matched}, was applied to {state.applied} and holds {state.holding} requests",
+                    f"timed out after {timeout:g} s waiting for fault rule {name} {goal}: {state.progress}",
                     f"rule: {dict(state.rule)}",
                     *event_report(list(self._server.router.journal.events)),
                 ]

@@ -29,8 +29,8 @@ class Ticket:
         received_at: The broker's time in seconds at which the request was received.
         client: Sender of the request.
         frame: The request, without the length.
-        response: The response, with the length; None if there is none, or if it is no longer kept.
-        answered_at: The broker's time in seconds at which the response was made; None if there is none yet.
+        response: The response, with the length; None before the response, and if it is no longer kept.
+        answered_at: The broker's time in seconds at which the response was made; None before that.
     """
 
     connection: int

@@ -36,12 +36,12 @@ class Request:
         node: Id of the broker that received the request.
         host: Address of the client.
         body: The decoded message, which must not be modified. Passwords and tokens read ``[redacted]``.
-        response: The decoded response; None if there is none yet, or if it is no longer kept: at least the latest 16
-            MiB of responses are, without those above 1 MiB.
+        response: The decoded response; None without a response, and if it is no longer kept. At least the latest 16 MiB
+            of responses are kept, but none above 1 MiB.
         error_code: The error code of the response; None if it has no error code of the whole request, or if there is no
             response.
-        latency_ms: Milliseconds of the broker's clock until the response was made; None if there is none.
-        fault: Name of the fault rule that was applied to the request; None if none was.
+        latency_ms: Milliseconds of the broker's clock until the response was made; None without a response.
+        fault: Name of the fault rule that was applied to the request, or None.
     """
 
     time_ms: int

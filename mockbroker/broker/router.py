@@ -269,7 +269,7 @@ class Router:
         self.broker.client_deadlines.forget(DismissDue(ticket))
 
     def forget_connection(self, number: int) -> None:
-        """Tell the outer stages that a connection was closed. ``number``: number of the connection."""
+        """Notify the stages that a connection was closed. ``number``: number of the connection."""
         for stage in self.noticing_stages:
             stage.forget_connection(number)
 

@@ -43,7 +43,7 @@ class Stage:
         """Note that the connection of a request was closed.
 
         Returns:
-            True if the stage will continue the request, which is not processed yet, although nobody gets the response.
+            True if the stage will continue the request, which is not processed yet. No client gets the response.
         """
         return False
 

@@ -107,16 +107,10 @@ class ControlClient:
             path: Path of the list.
             query: Query parameters; those with None are left out.
         """
-        items: list[Any] = []
-        while True:
-            page: dict[str, Any] = self.ask("GET", path, query={**query, "limit": PAGE})
-            items += page["items"]
-            if page["next"] is None:
-                return {**page, "items": items}
-            query["after"] = page["next"]
+        return self.latest(path, None, **query)
 
-    def latest(self, path: str, count: int, **query: object) -> dict[str, Any]:
-        """Return the last items of a list, at most ``count``, and the other keys of its last page."""
+    def latest(self, path: str, count: int | None, **query: object) -> dict[str, Any]:
+        """Return the last items of a list, at most ``count`` or all, and the other keys of its last page."""
         items: deque[Any] = deque(maxlen=count)
         while True:
             page: dict[str, Any] = self.ask("GET", path, query={**query, "limit": PAGE})

@@ -59,7 +59,7 @@ def http_address(http: str | None, names: Iterable[str], token_file: Path | None
 
 
 def read_token(path: Path | None, option: str) -> str | None:
-    """Return the token from a file, else from the environment; None if there is none. Raises: click.UsageError.
+    """Return the token from a file, else from the environment, or None without a token. Raises: click.UsageError.
 
     Args:
         path: The file; None to read the environment.

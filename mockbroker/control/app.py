@@ -23,7 +23,8 @@ from mockbroker.control.control import Control
 from mockbroker.control.problems import NotPossible, Refused
 from mockbroker.control.routes import HEADERS, JSON, Answer, Call, Route
 from mockbroker.control.shapes import Object, closest, shown
-from mockbroker.faults.sections import Problem
+from mockbroker.control.streams import until_disconnected
+from mockbroker.faults.sections import InvalidRule, Problem
 
 MAX_BODY = 1 << 20  # bytes
 BODY_TIMEOUT = 10.0  # seconds until the body of a request must have arrived
@@ -65,6 +66,8 @@ class _Path:
             response = await self._respond(request)
         except Refused as error:
             response = problem(error)
+        except InvalidRule as error:
+            response = problem(NotPossible(error.problems))
         except NotFoundError as error:
             response = problem(Refused(404, str(error)))
         except (ConflictError, PortInUseError) as error:
@@ -94,10 +97,10 @@ class _Path:
         call = Call(_segments(request.path_params), _query(route, request), _checked(route, body), request)
         if not route.waits:
             return _response(route, await route.handle(control, call))
-        return await _until_disconnected(request, control, route, call)
+        return await _handle_waiting(request, control, route, call)
 
     async def _body(self, request: Request) -> Any:
-        """Return the JSON body; an empty object if there is none."""
+        """Return the JSON body, or an empty object for a request without body."""
         length = request.headers.get("content-length", "")
         if length.isdecimal() and int(length) > MAX_BODY:
             raise _too_large()
@@ -172,24 +175,14 @@ def _checked(route: Route, body: Any) -> dict[str, Any]:
     return dict(body)
 
 
-async def _until_disconnected(request: Request, control: Control, route: Route, call: Call) -> Response | None:
+async def _handle_waiting(request: Request, control: Control, route: Route, call: Call) -> Response | None:
     """Handle a request that may wait; return None if the client disconnects first."""
-    answers, refusals = list[Answer | Response](), list[Exception]()
-    async with trio.open_nursery() as nursery:
+    answers = list[Answer | Response]()
 
-        async def handle() -> None:
-            try:
-                answers.append(await route.handle(control, call))
-            except Exception as error:
-                refusals.append(error)  # raised below, so that the nursery does not wrap it in an ExceptionGroup
-            nursery.cancel_scope.cancel()
+    async def handle() -> None:
+        answers.append(await route.handle(control, call))
 
-        nursery.start_soon(handle)
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-        nursery.cancel_scope.cancel()
-    if refusals:
-        raise refusals[0]
+    await until_disconnected(request.receive, handle)
     return _response(route, answers[0]) if answers else None
 
 

@@ -233,7 +233,7 @@ class Object(Shape):
         required: Shapes of the keys that must be present.
         optional: Shapes of the keys that may be absent.
         name: Name in the OpenAPI document; "" to describe it where it is used.
-        further: The shape of all other keys; None if there are none.
+        further: The shape of all other keys; None to refuse other keys.
     """
 
     required: Mapping[str, Shape] = field(default_factory=dict)

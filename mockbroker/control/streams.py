@@ -7,7 +7,8 @@ A stream has no buffer of its own, only the id of the last event that was sent. 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import trio
@@ -45,19 +46,7 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         """Send the stream."""
         with self._control.streams.one():  # the handler has checked the limit
-            await self._send_until_disconnected(receive, send)
-
-    async def _send_until_disconnected(self, receive: Receive, send: Send) -> None:
-        async with trio.open_nursery() as nursery:
-
-            async def stream() -> None:
-                await self._send_all(send)
-                nursery.cancel_scope.cancel()
-
-            nursery.start_soon(stream)
-            while (await receive())["type"] != "http.disconnect":
-                pass
-            nursery.cancel_scope.cancel()
+            await until_disconnected(receive, partial(self._send_all, send))
 
     async def _send_all(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
@@ -86,6 +75,31 @@ class EventStream(Response):
                 if len(parts) == EVENTS_AT_ONCE:
                     break
         return b"".join(parts)
+
+
+async def until_disconnected(receive: Receive, work: Callable[[], Awaitable[None]]) -> None:
+    """Do some work, and cancel it if the client disconnects. Raises: the exception of the work.
+
+    Args:
+        receive: The function of ASGI that returns the next message from the client.
+        work: The work.
+    """
+    failures: list[Exception] = []  # raised below, so that the nursery does not wrap them in an ExceptionGroup
+    async with trio.open_nursery() as nursery:
+
+        async def run() -> None:
+            try:
+                await work()
+            except Exception as error:
+                failures.append(error)
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(run)
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        nursery.cancel_scope.cancel()
+    if failures:
+        raise failures[0]
 
 
 async def _send(send: Send, data: bytes) -> None:

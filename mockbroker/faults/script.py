@@ -49,7 +49,7 @@ class Script:
 
     @property
     def next(self) -> float | None:
-        """The broker's time of the next step in seconds; None if there is none."""
+        """The broker's time of the next step in seconds, or None if no step remains."""
         return min((queue[0][0] for queue in (self._lasting, self._waiting) if queue), default=None)
 
     def run(self, now: float) -> Iterator[str]:

@@ -100,7 +100,7 @@ class FaultStage(Stage):
 
     Attributes:
         rules: The rules.
-        changed: Functions that are called when a rule was applied, or held or released a request.
+        changed: Functions that are called when a rule was applied or removed, or held or released a request.
         optional: Names of rules that need not be applied.
         scripts: The presets that were applied, with their steps in time.
     """
@@ -111,7 +111,7 @@ class FaultStage(Stage):
         self._lookups = broker_lookups(lambda: router.broker, principal)
         self._affected = AffectedRequests()
         self.rules = Rules(router.broker.settings.mockbroker_faults_max_rules)
-        self.changed: list[Callable[[], None]] = []
+        self.changed: list[Callable[[], object]] = []
         self.optional: set[str] = set()
         self._removed: list[ActiveRule] = []  # rules that were removed and never applied
         self._together: dict[str, Sequence[ActiveRule]] = {}  # by rule, all rules of its preset
@@ -138,7 +138,7 @@ class FaultStage(Stage):
         for name in names:
             if (active := self.rules.get(name)) is not None:
                 active.counters.ended = True
-                effects += self._release(name, None, now)[1]
+                effects += self.release(name, None, now)[1]
         self._notify()
         return effects
 
@@ -147,7 +147,7 @@ class FaultStage(Stage):
 
         Raises: TooManyRules.
         """
-        effects = self._release(rule.name, None, now)[1]
+        effects = self.release(rule.name, None, now)[1]
         active = self.rules.replace(rule)
         self._attach()
         return active, effects
@@ -164,8 +164,9 @@ class FaultStage(Stage):
         self._together = {key: each for key, each in self._together.items() if key in known or key in self.rules}
         names = [active.rule.name for active in removed_rules]
         self.scripts.forget_rules(self.rules)
-        effects = [effect for removed in names for effect in self._release(removed, None, now)[1]]
+        effects = [effect for removed in names for effect in self.release(removed, None, now)[1]]
         self._attach()
+        self._notify()
         return names, effects
 
     def release(self, name: str, count: int | None, now: float) -> tuple[int, Effects]:
@@ -179,7 +180,19 @@ class FaultStage(Stage):
         Returns:
             The number of released requests, and the effects.
         """
-        return self._release(name, count, now)
+        entries = self._affected.held_by(name)[:count]
+        effects: Effects = []
+        for entry in entries:
+            self._affected.remove(entry)
+            if entry.call is None:
+                effects.append(Unmute(entry.ticket))
+            else:
+                effects += [Proceed(entry.ticket)] if entry.effects is None else entry.effects
+        if entries:
+            note = Note(event=EventKind.RELEASE, group="", reason=f"{len(entries)} released", fault=name)
+            self._router.journal.record(note, now)
+            self._notify()
+        return len(entries), effects
 
     def unused(self) -> list[ActiveRule]:
         """Return the rules that were never applied, removed ones included, without the optional ones.
@@ -456,21 +469,6 @@ class FaultStage(Stage):
             ]
         affected.hold(entry, phase)
         return []
-
-    def _release(self, name: str, count: int | None, now: float) -> tuple[int, Effects]:
-        entries = self._affected.held_by(name)[:count]
-        effects: Effects = []
-        for entry in entries:
-            self._affected.remove(entry)
-            if entry.call is None:
-                effects.append(Unmute(entry.ticket))
-            else:
-                effects += [Proceed(entry.ticket)] if entry.effects is None else entry.effects
-        if entries:
-            note = Note(event=EventKind.RELEASE, group="", reason=f"{len(entries)} released", fault=name)
-            self._router.journal.record(note, now)
-            self._notify()
-        return len(entries), effects
 
     def _delay(self, entry: Affected, phase: Phase, now: float, seconds: float) -> None:
         entry.phase = phase

@@ -12,7 +12,7 @@ from mockbroker.control.problems import NotPossible, Refused
 from mockbroker.control.routes import TIMEOUT, Answer, Call, Parameter
 from mockbroker.control.shapes import Anything, Flag, Items, MapOf, Object, Text, Whole, listed, shown
 from mockbroker.faults.presets import PRESETS
-from mockbroker.faults.sections import InvalidRule, Problem
+from mockbroker.faults.sections import Problem
 
 FAULT = Object(
     {
@@ -64,20 +64,13 @@ async def read(control: Control, call: Call) -> Answer:
 
 async def add(control: Control, call: Call) -> Answer:
     """Answer POST /v1/faults."""
-    try:
-        state = control.cluster.faults.add_rule(dict(call.body))
-    except InvalidRule as error:
-        raise NotPossible(error.problems) from error
+    state = control.cluster.faults.add_rule(dict(call.body))
     return Answer(state.to_json(), {"Location": f"/v1/faults/{quote(state.name, safe='')}"})
 
 
 async def put(control: Control, call: Call) -> Answer:
     """Answer PUT /v1/faults/{fault}."""
-    try:
-        state = control.cluster.faults.put_rule(call.path["fault"], dict(call.body))
-    except InvalidRule as error:
-        raise NotPossible(error.problems) from error
-    return Answer(state.to_json())
+    return Answer(control.cluster.faults.put_rule(call.path["fault"], dict(call.body)).to_json())
 
 
 async def remove(control: Control, call: Call) -> Answer:
@@ -86,7 +79,6 @@ async def remove(control: Control, call: Call) -> Answer:
     if name not in faults.active_presets():
         faults.state(name)  # raises UnknownFaultError
     faults.remove(name)
-    control.feed.wake()
     return Answer()
 
 
@@ -110,7 +102,7 @@ async def wait(control: Control, call: Call) -> Answer:
 
     def is_met() -> FaultState | None:
         state = faults.state(name)
-        met = state.applied >= (query["applied"] or 0) and state.holding >= (query["holding"] or 0)
+        met = state.reaches(applied=query["applied"] or 0, holding=query["holding"] or 0)
         return state if met else None
 
     control.watch_faults()
@@ -120,8 +112,7 @@ async def wait(control: Control, call: Call) -> Answer:
     state = faults.state(name)
     raise Refused(
         504,
-        f"the rule did not meet the condition within {query['timeout_ms']} ms: it has matched {state.matched}, "
-        f"was applied to {state.applied} and holds {state.holding} requests",
+        f"the rule did not meet the condition within {query['timeout_ms']} ms: {state.progress}",
         more={"fault": state.to_json(), "events": control.feed.latest(EVENTS_SHOWN)},
     )
 
@@ -136,7 +127,4 @@ async def apply_preset(control: Control, call: Call) -> Answer:
     name = call.path["preset"]
     if name not in PRESETS:
         raise Refused(404, f"unknown preset {shown(name)}: the presets are {', '.join(PRESETS)}")
-    try:
-        return Answer({"faults": control.cluster.faults.add_preset(name, dict(call.body))})
-    except InvalidRule as error:
-        raise NotPossible(error.problems) from error
+    return Answer({"faults": control.cluster.faults.add_preset(name, dict(call.body))})
